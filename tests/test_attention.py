@@ -1,0 +1,316 @@
+"""Equation 1, twice, and multi-head attention."""
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import (
+    attention_by_loops,
+    attention_pairs,
+    copy_weights,
+    largest_gradient_gap,
+    multi_head_by_slices,
+)
+from torch import nn
+from torch.testing import assert_close
+
+from transformer_lite.attention import (
+    MultiHeadAttention,
+    explicit_attention,
+    fused_attention,
+    scaled_dot_product_attention,
+)
+from transformer_lite.masks import causal_mask, padding_mask
+from transformer_lite.tokenizer import PAD
+
+EXACT = {"rtol": 0, "atol": 1e-10}
+BATCH, HEADS, Q_LEN, K_LEN, D_K, D_V = 2, 3, 5, 7, 11, 13
+
+examples = settings(max_examples=30, deadline=None, derandomize=True)
+seeds = st.integers(0, 10_000)
+lengths = st.integers(1, 7)
+
+
+def some_attention(seed=1, requires_grad=False):
+    """Query, key and value of unlike sizes, in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [(Q_LEN, D_K), (K_LEN, D_K), (K_LEN, D_V)]
+    return [
+        torch.randn(
+            BATCH, HEADS, *shape, generator=generator, dtype=torch.float64
+        ).requires_grad_(requires_grad)
+        for shape in shapes
+    ]
+
+
+def some_mask(seed, *shape):
+    """A random mask that leaves every query at least one key."""
+    generator = torch.Generator().manual_seed(seed)
+    mask = torch.rand(shape, generator=generator) < 0.6
+    mask[..., seed % shape[-1]] = True
+    return mask
+
+
+def some_module(attention="fused", d_k=None, d_v=None):
+    torch.manual_seed(3)
+    return MultiHeadAttention(15, 3, d_k, d_v, attention=attention).double()
+
+
+def some_sequences(requires_grad=False):
+    """A query of 5 and a memory of 7 positions, the last memory padded."""
+    generator = torch.Generator().manual_seed(4)
+    query = torch.randn(2, Q_LEN, 15, generator=generator, dtype=torch.float64)
+    memory = torch.randn(2, K_LEN, 15, generator=generator, dtype=torch.float64)
+    mask = padding_mask(torch.tensor([[5] * 7, [5] * 4 + [PAD] * 3]), PAD)
+    return (
+        query.requires_grad_(requires_grad),
+        memory.requires_grad_(requires_grad),
+        mask,
+    )
+
+
+# Equation 1
+
+
+@examples
+@given(seeds, lengths, lengths, lengths, lengths)
+def test_attention_is_the_formula_number_by_number(seed, q_len, k_len, d_k, d_v):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [(q_len, d_k), (k_len, d_k), (k_len, d_v)]
+    tensors = [
+        torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes
+    ]
+    mask = some_mask(seed, q_len, k_len)
+    expected = attention_by_loops(*(t.tolist() for t in tensors), mask.tolist())
+    for actual, by_loops in zip(
+        scaled_dot_product_attention(*tensors, mask), expected, strict=True
+    ):
+        assert_close(actual, torch.tensor(by_loops, dtype=torch.float64), **EXACT)
+
+
+@examples
+@given(seeds)
+def test_rows_of_weights_sum_to_one(seed):
+    mask = some_mask(seed, BATCH, 1, Q_LEN, K_LEN)
+    _, weights = scaled_dot_product_attention(*some_attention(seed), mask)
+    sums = weights.sum(dim=-1)
+    assert_close(sums, torch.ones_like(sums), **EXACT)
+
+
+@examples
+@given(seeds)
+def test_masked_keys_have_weight_zero(seed):
+    mask = some_mask(seed, BATCH, 1, Q_LEN, K_LEN)
+    _, weights = scaled_dot_product_attention(*some_attention(seed), mask)
+    assert (weights == 0).equal(~mask.expand_as(weights))
+
+
+@examples
+@given(seeds)
+def test_permuting_keys_and_values_together_changes_nothing(seed):
+    query, key, value = some_attention(seed)
+    order = torch.randperm(K_LEN, generator=torch.Generator().manual_seed(seed))
+    permuted, _ = scaled_dot_product_attention(
+        query, key[..., order, :], value[..., order, :]
+    )
+    assert_close(permuted, scaled_dot_product_attention(query, key, value)[0], **EXACT)
+
+
+@examples
+@given(seeds)
+def test_permuting_the_queries_permutes_the_output(seed):
+    query, key, value = some_attention(seed)
+    order = torch.randperm(Q_LEN, generator=torch.Generator().manual_seed(seed))
+    output, _ = scaled_dot_product_attention(query, key, value)
+    permuted, _ = scaled_dot_product_attention(query[..., order, :], key, value)
+    assert_close(permuted, output[..., order, :], **EXACT)
+
+
+@examples
+@given(seeds)
+def test_output_lies_between_the_smallest_and_the_largest_value(seed):
+    query, key, value = some_attention(seed)
+    output, _ = scaled_dot_product_attention(query, key, value)
+    assert (output <= value.amax(dim=-2, keepdim=True)).all()
+    assert (output >= value.amin(dim=-2, keepdim=True)).all()
+
+
+def test_a_query_of_zeros_takes_the_mean_of_the_values():
+    query, key, value = some_attention()
+    output, _ = scaled_dot_product_attention(query * 0, key, value)
+    mean = value.mean(dim=-2, keepdim=True)
+    assert_close(output, mean.expand_as(output), **EXACT)
+
+
+def test_a_query_that_may_attend_to_nothing_gives_nan():
+    query, key, value = some_attention()
+    mask = torch.zeros(Q_LEN, K_LEN, dtype=torch.bool)
+    output, _ = scaled_dot_product_attention(query, key, value, mask)
+    assert output.isnan().all()
+
+
+def test_gradient_of_explicit_attention_is_right():
+    generator = torch.Generator().manual_seed(7)
+    query, key, value = (
+        torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
+        for shape in [(2, 3), (4, 3), (4, 5)]
+    )
+    mask = some_mask(7, 2, 4)
+    assert torch.autograd.gradcheck(
+        lambda *tensors: scaled_dot_product_attention(*tensors, mask),
+        (query, key, value),
+    )
+
+
+def test_shapes_that_do_not_fit_are_refused_by_the_annotations():
+    query, key, value = some_attention()
+    with pytest.raises(jaxtyping.TypeCheckError):
+        scaled_dot_product_attention(query, key, value[..., 1:, :])
+
+
+# Explicit = fused
+
+MASKS = {
+    "none": None,
+    "causal": causal_mask(K_LEN)[:Q_LEN],
+    "padding": some_mask(5, BATCH, 1, 1, K_LEN),
+    "any": some_mask(6, BATCH, HEADS, Q_LEN, K_LEN),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+def test_explicit_and_fused_attention_give_the_same_output(mask):
+    tensors = some_attention()
+    assert_close(
+        explicit_attention(*tensors, mask), fused_attention(*tensors, mask), **EXACT
+    )
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+def test_explicit_and_fused_attention_give_the_same_gradients(mask):
+    gradients = []
+    for attention in (explicit_attention, fused_attention):
+        tensors = some_attention(requires_grad=True)
+        output = attention(*tensors, mask)
+        cotangent = torch.linspace(-1, 1, output.numel(), dtype=torch.float64)
+        gradients.append(
+            torch.autograd.grad(output, tensors, cotangent.view_as(output))
+        )
+    for explicit, fused in zip(*gradients, strict=True):
+        assert_close(explicit, fused, **EXACT)
+
+
+@examples
+@given(seeds, lengths, lengths)
+def test_explicit_and_fused_attention_agree_at_any_length(seed, q_len, k_len):
+    query, key, value = some_attention(seed)
+    tensors = query[..., :q_len, :], key[..., :k_len, :], value[..., :k_len, :]
+    q_len = min(q_len, Q_LEN)
+    mask = some_mask(seed, BATCH, 1, q_len, k_len)
+    assert_close(
+        explicit_attention(*tensors, mask), fused_attention(*tensors, mask), **EXACT
+    )
+
+
+def test_fused_attention_in_bf16_is_near_fp32():
+    tensors = [tensor.float() for tensor in some_attention()]
+    exact = fused_attention(*tensors)
+    rounded = fused_attention(*(tensor.bfloat16() for tensor in tensors))
+    assert rounded.dtype == torch.bfloat16
+    assert_close(rounded.float(), exact, rtol=0, atol=0.03)
+
+
+# Multi-head attention
+
+
+@pytest.mark.parametrize("attention", ["fused", "explicit"])
+@pytest.mark.parametrize("d_k", [None, 2])
+def test_multi_head_attention_is_the_sum_over_its_heads(attention, d_k):
+    module = some_module(attention, d_k=d_k, d_v=7)
+    query, memory, mask = some_sequences()
+    each_query = mask[:, 0].expand(-1, Q_LEN, -1)
+    expected = multi_head_by_slices(module, query, memory, each_query)
+    assert_close(module(query, memory, mask), expected, **EXACT)
+
+
+def their_attention(module):
+    """nn.MultiheadAttention with the weights of ours."""
+    theirs = nn.MultiheadAttention(15, 3, batch_first=True, dtype=torch.float64)
+    copy_weights(attention_pairs(module, theirs), theirs)
+    return theirs
+
+
+@pytest.mark.parametrize("attention", ["fused", "explicit"])
+def test_multi_head_attention_is_pytorchs(attention):
+    module = some_module(attention)
+    query, memory, mask = some_sequences()
+    # PyTorch's key_padding_mask is True where a key may NOT be attended to.
+    expected, _ = their_attention(module)(
+        query, memory, memory, key_padding_mask=~mask[:, 0, 0]
+    )
+    assert_close(module(query, memory, mask), expected, **EXACT)
+
+
+def test_causal_self_attention_is_pytorchs():
+    module, (query, _, _) = some_module(), some_sequences()
+    causal = causal_mask(Q_LEN)
+    expected, _ = their_attention(module)(query, query, query, attn_mask=~causal)
+    assert_close(module(query, query, causal[None, None]), expected, **EXACT)
+
+
+@pytest.mark.parametrize("attention", ["fused", "explicit"])
+def test_gradients_of_multi_head_attention_are_pytorchs(attention):
+    module = some_module(attention)
+    theirs = their_attention(module)
+    ours_in, theirs_in = some_sequences(True), some_sequences(True)
+    query, memory, mask = theirs_in
+    output, _ = theirs(query, memory, memory, key_padding_mask=~mask[:, 0, 0])
+    output.pow(3).sum().backward()
+    module(*ours_in).pow(3).sum().backward()
+    assert largest_gradient_gap(attention_pairs(module, theirs)) < 1e-10
+    assert_close(ours_in[0].grad, query.grad, **EXACT)
+    assert_close(ours_in[1].grad, memory.grad, **EXACT)
+
+
+def test_weights_are_pytorchs_weights():
+    module = some_module()
+    query, memory, mask = some_sequences()
+    _, expected = their_attention(module)(
+        query,
+        memory,
+        memory,
+        key_padding_mask=~mask[:, 0, 0],
+        average_attn_weights=False,
+    )
+    assert_close(module.weights(query, memory, mask), expected, **EXACT)
+
+
+@pytest.mark.parametrize("attention", ["fused", "explicit"])
+def test_weights_are_those_that_make_the_output(attention):
+    module = some_module(attention, d_v=7)
+    query, memory, mask = some_sequences()
+    heads = module.weights(query, memory, mask) @ module.keys_and_values(memory).value
+    output = module.w_o(heads.transpose(1, 2).flatten(2))
+    assert_close(module(query, memory, mask), output, **EXACT)
+
+
+def test_d_k_and_d_v_are_d_model_over_heads_by_default():
+    projected = some_module().keys_and_values(some_sequences()[1])
+    assert projected.key.shape == projected.value.shape == (2, 3, K_LEN, 5)
+
+
+def test_d_k_and_d_v_can_be_given():
+    projected = some_module(d_k=2, d_v=7).keys_and_values(some_sequences()[1])
+    assert (projected.key.size(-1), projected.value.size(-1)) == (2, 7)
+
+
+def test_projections_have_no_bias():
+    names = {name for name, _ in some_module().named_parameters()}
+    assert names == {"w_q.weight", "w_k.weight", "w_v.weight", "w_o.weight"}
+
+
+def test_no_mask_means_that_every_key_is_allowed():
+    module, (query, memory, mask) = some_module(), some_sequences()
+    everything = torch.ones_like(mask)
+    assert_close(module(query, memory), module(query, memory, everything), **EXACT)

@@ -1,0 +1,248 @@
+"""Batches hold every pair once, within their budget and with little padding."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lite import batching
+from transformer_lite.batching import (
+    Batch,
+    BatchStream,
+    Position,
+    fixed_batches,
+    pad,
+    token_buckets,
+)
+from transformer_lite.sequences import Sequences
+from transformer_lite.tokenizer import BOS, EOS, PAD
+
+lengths = st.lists(
+    st.tuples(st.integers(0, 22), st.integers(0, 22)), min_size=1, max_size=60
+)
+
+
+def columns(pairs):
+    return tuple(np.array(column) for column in zip(*pairs, strict=True))
+
+
+def sentences(count, seed=3):
+    """Pairs that can be told apart: the first id of each is its number."""
+    generator = np.random.default_rng(seed)
+    sides = []
+    for _ in range(2):
+        extra = generator.integers(0, 11, size=count)
+        sides.append(
+            Sequences.from_lists([[10 + i, *[7] * extra[i]] for i in range(count)])
+        )
+    return sides
+
+
+def numbers(batch):
+    return (batch.src_ids[:, 0] - 10).tolist()
+
+
+def stream_of(count, seed=5, **place):
+    return BatchStream(*sentences(count), 40, seed, **place)
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs=lengths, budget=st.integers(23, 90), seed=st.integers(0, 99))
+def test_every_pair_is_in_exactly_one_batch(pairs, budget, seed):
+    batches = token_buckets(*columns(pairs), budget, (seed, 0))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs=lengths, budget=st.integers(23, 90), seed=st.integers(0, 99))
+def test_no_batch_is_over_its_budget_on_either_side(pairs, budget, seed):
+    src, tgt = (
+        Sequences.from_lists([[7] * n for n in side]) for side in columns(pairs)
+    )
+    batches = [
+        stream.batch(numbers)
+        for stream in [BatchStream(src, tgt, budget, seed)]
+        for numbers in stream.epoch(0)
+    ]
+    assert batches
+    assert all(batch.src_ids.numel() <= budget for batch in batches)
+    assert all(batch.tgt_input.numel() <= budget for batch in batches)
+    assert all(batch.labels.numel() <= budget for batch in batches)
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs=lengths, seed=st.integers(0, 99))
+def test_no_batch_is_empty(pairs, seed):
+    assert all(len(batch) for batch in token_buckets(*columns(pairs), 50, (seed, 0)))
+
+
+def multi30k_like(count):
+    """Lengths in tokens as Multi30k has them: mean 14.3 and 14.8, correlated."""
+    generator = np.random.default_rng(11)
+    covariance = 25 * np.array([[1, 0.8], [0.8, 1]])
+    drawn = generator.multivariate_normal([14.3, 14.8], covariance, size=count)
+    return drawn.round().astype(int).clip(3, 50).T
+
+
+def test_at_most_six_percent_are_padding_on_lengths_like_multi30ks():
+    src, tgt = multi30k_like(29_000)
+    used = cells = 0
+    for batch in token_buckets(src, tgt, 2000, (1, 0)):
+        for side in (src[batch] + 1, tgt[batch] + 1):
+            used += side.sum()
+            cells += len(side) * side.max()
+    assert 1 - used / cells <= 0.06
+
+
+def test_batches_are_nearly_full_on_lengths_like_multi30ks():
+    src, tgt = multi30k_like(29_000)
+    batches = token_buckets(src, tgt, 2000, (1, 0))
+    assert (tgt + 1).sum() / len(batches) >= 0.85 * 2000
+
+
+def test_pairs_are_not_read_in_order_of_length():
+    src, tgt = multi30k_like(5000)
+    means = [tgt[batch].mean() for batch in token_buckets(src, tgt, 500, (1, 0))]
+    ascending = np.mean(np.diff(means) > 0)
+    assert 0.4 < ascending < 0.6
+
+
+@pytest.mark.parametrize("pool", [7, 64])
+def test_pools_are_a_partition_too(monkeypatch, pool):
+    monkeypatch.setattr(batching, "POOL_PAIRS", pool)
+    src, tgt = multi30k_like(101)
+    batches = token_buckets(src, tgt, 60, (1, 0))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(101))
+    assert max(map(len, batches)) <= pool
+
+
+def test_the_same_seed_gives_the_same_order():
+    one, two = (list(islice(stream_of(61, seed=5), 40)) for _ in range(2))
+    assert [numbers(batch) for batch in one] == [numbers(batch) for batch in two]
+
+
+def test_another_seed_gives_another_order():
+    one, two = (list(islice(stream_of(61, seed=s), 8)) for s in (5, 6))
+    assert [numbers(batch) for batch in one] != [numbers(batch) for batch in two]
+
+
+def test_each_epoch_has_another_order():
+    stream = stream_of(61)
+    first, second = ([batch.tolist() for batch in stream.epoch(n)] for n in (0, 1))
+    assert first != second
+
+
+def test_a_stream_gives_every_pair_once_an_epoch():
+    stream = stream_of(61)
+    lengths = [len(stream.epoch(number)) for number in range(3)]
+    batches = iter(stream)
+    for length in lengths:
+        seen = [n for batch in islice(batches, length) for n in numbers(batch)]
+        assert sorted(seen) == list(range(61))
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_shards_are_disjoint_and_complete_across_ends_of_epochs(world_size):
+    epochs = 3
+    whole = stream_of(61)
+    total = sum(len(whole.epoch(number)) for number in range(epochs))
+    steps = total // world_size
+    shards = [
+        list(islice(stream_of(61, rank=rank, world_size=world_size), steps))
+        for rank in range(world_size)
+    ]
+    interleaved = [numbers(batch) for group in zip(*shards) for batch in group]  # noqa: B905
+    expected = [numbers(batch) for batch in islice(whole, steps * world_size)]
+    assert total % world_size or len(expected) == total
+    assert interleaved == expected
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_some_step_of_the_shards_crosses_the_end_of_an_epoch(world_size):
+    # Otherwise the test above would not show what its name says.
+    ends = np.cumsum([len(stream_of(61).epoch(number)) for number in range(2)])
+    assert (ends % world_size).any()
+
+
+@settings(max_examples=20, deadline=None)
+@given(read=st.integers(0, 50), world_size=st.integers(1, 3))
+def test_a_stream_goes_on_exactly_where_another_stopped(read, world_size):
+    place = {"rank": world_size - 1, "world_size": world_size}
+    first = stream_of(61, **place)
+    batches = iter(first)
+    for _ in range(read):
+        next(batches)
+    second = stream_of(61, **place)
+    second.position = Position(*first.position)
+    expected, found = (list(islice(b, 20)) for b in (batches, second))
+    assert [numbers(batch) for batch in found] == [numbers(batch) for batch in expected]
+
+
+def test_all_processes_stand_at_the_same_position():
+    streams = [stream_of(61, rank=rank, world_size=3) for rank in range(3)]
+    for stream in streams:
+        list(islice(stream, 17))
+    assert streams[0].position == streams[1].position == streams[2].position
+
+
+def test_position_does_not_move_before_a_batch_is_read():
+    stream = stream_of(61)
+    batches = iter(stream)
+    assert stream.position == Position(0, 0)
+    next(batches)
+    assert stream.position == Position(0, 1)
+
+
+def test_a_batch_adds_ends_and_padding():
+    batch = Batch.from_ids([[11, 13], [17]], [[19], [23, 29, 31]])
+    assert batch.src_ids.tolist() == [[11, 13, EOS], [17, EOS, PAD]]
+    assert batch.tgt_ids.tolist() == [
+        [BOS, 19, EOS, PAD, PAD],
+        [BOS, 23, 29, 31, EOS],
+    ]
+
+
+def test_labels_are_the_input_shifted_by_one():
+    batch = Batch.from_ids([[11]], [[19, 23]])
+    assert batch.tgt_input.tolist() == [[BOS, 19, 23]]
+    assert batch.labels.tolist() == [[19, 23, EOS]]
+
+
+def test_a_batch_of_memory_mapped_ids_is_the_same(tmp_path):
+    src, tgt = sentences(23)
+    for name, side in (("src", src), ("tgt", tgt)):
+        side.save(tmp_path / name)
+    loaded = [Sequences.load(tmp_path / name) for name in ("src", "tgt")]
+    one, two = (BatchStream(*sides, 40, 5) for sides in ((src, tgt), loaded))
+    for a, b in zip(islice(one, 9), islice(two, 9), strict=True):
+        assert torch.equal(a.src_ids, b.src_ids)
+        assert torch.equal(a.tgt_ids, b.tgt_ids)
+
+
+def test_a_batch_moves_as_a_whole():
+    moved = Batch.from_ids([[11]], [[13]]).to(torch.device("meta"))
+    assert moved.src_ids.is_meta
+    assert moved.tgt_ids.is_meta
+
+
+def test_padding_stands_at_the_end():
+    assert pad([[5], [7, 11]]).tolist() == [[5, PAD], [7, 11]]
+
+
+def test_a_pair_longer_than_a_batch_is_named_with_a_remedy():
+    src, tgt = np.array([3, 5, 29]), np.array([2, 31, 7])
+    with pytest.raises(ValueError, match="batch_tokens = 31 .*pair 2.*32.* larger"):
+        token_buckets(src, tgt, 31, (1, 0))
+
+
+def test_a_pair_that_just_fits_is_accepted():
+    assert len(token_buckets(np.array([3]), np.array([30]), 31, (1, 0))) == 1
+
+
+def test_fixed_batches_are_the_same_each_time_and_complete():
+    one, two = (fixed_batches(*sentences(37), 40) for _ in range(2))
+    assert [numbers(batch) for batch in one] == [numbers(batch) for batch in two]
+    assert sorted(n for batch in one for n in numbers(batch)) == list(range(37))

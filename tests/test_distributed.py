@@ -1,0 +1,149 @@
+"""Two processes that act as one."""
+
+import os
+import socket
+import traceback
+
+import pytest
+import torch
+from torch import distributed as dist
+from torch import multiprocessing, optim
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing import assert_close
+
+from transformer_lite.batching import Batch
+from transformer_lite.config import ModelConfig, TrainConfig
+from transformer_lite.distributed import join_processes
+from transformer_lite.model import Transformer
+from transformer_lite.trainer import train_step
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+CONFIG = TrainConfig(precision="fp32")
+# Target tokens, EOS counted: 17 for the first process, 3 for the second.
+SHARDS = (
+    ([[5, 7, 11], [13, 6, 17, 19]], [[9, 10, 12, 14, 15, 16, 18], [20, 21] * 4]),
+    ([[23, 8]], [[22, 4]]),
+)
+
+
+def some_model():
+    """The same model in float64 wherever it is made."""
+    torch.manual_seed(1)
+    shape = {"vocab_size": 29, "num_layers": 1, "d_model": 15, "d_ff": 23}
+    return Transformer(ModelConfig(**shape, num_heads=3, dropout=0.0)).double()
+
+
+def one_step(model, batches, **processes):
+    """Take a step whose length is the gradient, and return what it measured."""
+    optimizer = optim.SGD(model.parameters(), lr=1.0)
+    return train_step(model, batches, optimizer, CONFIG, **processes)
+
+
+def weights_of(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def as_rank(rank, port, results):
+    """What each of the two processes does; its results go into a file."""
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    try:
+        with join_processes() as processes:
+            own = torch.tensor([rank + 5, 7])
+            model = some_model()
+            parallel = DistributedDataParallel(model)
+            batch = Batch.from_ids(*SHARDS[rank])
+            report = one_step(parallel, [batch], processes=processes)
+            found = {
+                "rank": processes.rank,
+                "world_size": processes.world_size,
+                "sum": processes.sum(own),
+                "own": own,
+                "weights": weights_of(model),
+                "report": tuple(report),
+            }
+        found["left"] = not dist.is_initialized()
+        torch.save(found, results / f"{rank}.pt")
+    except Exception:
+        traceback.print_exc()
+        raise
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory):
+    """What rank 0 and rank 1 found."""
+    results = tmp_path_factory.mktemp("ranks")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    multiprocessing.spawn(as_rank, args=(port, results), nprocs=2)
+    return [torch.load(results / f"{rank}.pt") for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def one_process():
+    """Weights and report after the same step taken by one process."""
+    model = some_model()
+    report = one_step(model, [Batch.from_ids(*shard) for shard in SHARDS])
+    return weights_of(model), report
+
+
+def test_each_process_knows_its_place(two_processes):
+    places = [(found["rank"], found["world_size"]) for found in two_processes]
+    assert places == [(0, 2), (1, 2)]
+
+
+def test_a_sum_is_over_both_processes_and_the_same_on_each(two_processes):
+    assert [found["sum"].tolist() for found in two_processes] == [[11, 14]] * 2
+
+
+def test_a_sum_leaves_a_processs_own_tensor_as_it_was(two_processes):
+    assert [found["own"].tolist() for found in two_processes] == [[5, 7], [6, 7]]
+
+
+def test_the_processes_part_at_the_end(two_processes):
+    assert all(found["left"] for found in two_processes)
+
+
+def test_two_processes_with_17_and_3_tokens_give_the_gradient_of_one(
+    two_processes, one_process
+):
+    expected, _ = one_process
+    assert (expected - weights_of(some_model())).norm() > 0.01
+    for found in two_processes:
+        assert_close(found["weights"], expected, **EXACT)
+
+
+def test_both_processes_have_the_same_weights_after_a_step(two_processes):
+    first, second = (found["weights"] for found in two_processes)
+    assert torch.equal(first, second)
+
+
+def test_both_processes_report_the_loss_over_all_tokens(two_processes, one_process):
+    _, report = one_process
+    assert report.tokens == 17 + 3
+    for found in two_processes:
+        assert found["report"] == pytest.approx(tuple(report), rel=1e-5)
+
+
+def test_two_batches_of_a_step_are_as_good_as_one(one_process):
+    expected, _ = one_process
+    (first_src, first_tgt), (second_src, second_tgt) = SHARDS
+    together = Batch.from_ids(first_src + second_src, first_tgt + second_tgt)
+    model = some_model()
+    one_step(model, [together])
+    assert_close(weights_of(model), expected, **EXACT)
+
+
+def test_a_process_that_is_alone_sums_nothing(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    with join_processes() as processes:
+        assert (processes.rank, processes.world_size) == (0, 1)
+        assert processes.sum(torch.tensor([7])).tolist() == [7]
+        assert not dist.is_initialized()

@@ -1,0 +1,170 @@
+"""The feed-forward network, AddAndNorm, and the two kinds of layer."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import (
+    copy_weights,
+    decoder_layer_pairs,
+    encoder_layer_pairs,
+    largest_gradient_gap,
+)
+from torch import nn
+from torch.testing import assert_close
+
+from transformer_lite.config import ModelConfig
+from transformer_lite.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
+from transformer_lite.masks import causal_mask, padding_mask
+from transformer_lite.tokenizer import PAD
+
+EXACT = {"rtol": 0, "atol": 1e-10}
+CONFIG = ModelConfig(d_model=15, num_heads=3, d_ff=23, dropout=0.0)
+THEIR_SHAPE = {
+    "d_model": 15,
+    "nhead": 3,
+    "dim_feedforward": 23,
+    "dropout": 0.0,
+    "batch_first": True,
+    "norm_first": False,
+    "dtype": torch.float64,
+}
+MEMORY_MASK = padding_mask(torch.tensor([[5] * 7, [5] * 4 + [PAD] * 3]), PAD)
+CAUSAL = causal_mask(11)
+
+examples = settings(max_examples=20, deadline=None, derandomize=True)
+
+
+def some_layer(kind):
+    """A layer whose every parameter is random, LayerNorm's and biases included."""
+    torch.manual_seed(2)
+    layer = kind(CONFIG).double()
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return layer
+
+
+def some_vectors(length, seed):
+    generator = torch.Generator().manual_seed(seed)
+    vectors = torch.randn(2, length, 15, generator=generator, dtype=torch.float64)
+    return vectors.requires_grad_()
+
+
+@pytest.fixture
+def encoder_layers():
+    ours, theirs = some_layer(EncoderLayer), nn.TransformerEncoderLayer(**THEIR_SHAPE)
+    copy_weights(encoder_layer_pairs(ours, theirs), theirs)
+    return ours, theirs
+
+
+@pytest.fixture
+def decoder_layers():
+    ours, theirs = some_layer(DecoderLayer), nn.TransformerDecoderLayer(**THEIR_SHAPE)
+    copy_weights(decoder_layer_pairs(ours, theirs), theirs)
+    return ours, theirs
+
+
+def test_encoder_layer_is_pytorchs(encoder_layers):
+    ours, theirs = encoder_layers
+    x = some_vectors(7, seed=1)
+    expected = theirs(x, src_key_padding_mask=~MEMORY_MASK[:, 0, 0])
+    assert_close(ours(x, MEMORY_MASK), expected, **EXACT)
+
+
+def test_gradients_of_encoder_layer_are_pytorchs(encoder_layers):
+    ours, theirs = encoder_layers
+    x, their_x = some_vectors(7, seed=1), some_vectors(7, seed=1)
+    ours(x, MEMORY_MASK).pow(3).sum().backward()
+    padding = ~MEMORY_MASK[:, 0, 0]
+    theirs(their_x, src_key_padding_mask=padding).pow(3).sum().backward()
+    assert largest_gradient_gap(encoder_layer_pairs(ours, theirs)) < 1e-10
+    assert_close(x.grad, their_x.grad, **EXACT)
+
+
+def test_decoder_layer_is_pytorchs(decoder_layers):
+    ours, theirs = decoder_layers
+    x, memory = some_vectors(11, seed=1), some_vectors(7, seed=2)
+    expected = theirs(
+        x, memory, tgt_mask=~CAUSAL, memory_key_padding_mask=~MEMORY_MASK[:, 0, 0]
+    )
+    assert_close(ours(x, memory, CAUSAL, MEMORY_MASK), expected, **EXACT)
+
+
+def test_gradients_of_decoder_layer_are_pytorchs(decoder_layers):
+    ours, theirs = decoder_layers
+    x, memory = some_vectors(11, seed=1), some_vectors(7, seed=2)
+    their_x, their_memory = some_vectors(11, seed=1), some_vectors(7, seed=2)
+    ours(x, memory, CAUSAL, MEMORY_MASK).pow(3).sum().backward()
+    padding = ~MEMORY_MASK[:, 0, 0]
+    theirs(
+        their_x, their_memory, tgt_mask=~CAUSAL, memory_key_padding_mask=padding
+    ).pow(3).sum().backward()
+    assert largest_gradient_gap(decoder_layer_pairs(ours, theirs)) < 1e-10
+    assert_close(x.grad, their_x.grad, **EXACT)
+    assert_close(memory.grad, their_memory.grad, **EXACT)
+
+
+def test_feed_forward_is_equation_2():
+    module, x = FeedForward(5, 11), torch.randn(2, 3, 5)
+    inside = (x @ module.w_1.weight.T + module.w_1.bias).clamp(min=0)
+    expected = inside @ module.w_2.weight.T + module.w_2.bias
+    assert_close(module(x), expected)
+
+
+def test_feed_forward_treats_every_position_alike_and_alone():
+    module, x = FeedForward(5, 11).double(), some_vectors(7, seed=3)[..., :5]
+    one_by_one = torch.stack([module(x[:, i]) for i in range(7)], dim=1)
+    assert_close(module(x), one_by_one, **EXACT)
+
+
+@examples
+@given(st.integers(0, 10_000), st.floats(0.1, 100), st.floats(-100, 100))
+def test_add_and_norm_gives_mean_zero_and_variance_one(seed, scale, shift):
+    generator = torch.Generator().manual_seed(seed)
+    x = scale * torch.randn(3, 211, generator=generator, dtype=torch.float64) + shift
+    output = AddAndNorm(211, dropout=0.0).double()(x, x)
+    assert_close(output.mean(dim=-1), torch.zeros(3).double(), rtol=0, atol=1e-7)
+    variance = output.var(dim=-1, correction=0)
+    assert_close(variance, torch.ones(3).double(), rtol=0, atol=0.01)
+
+
+def test_gradient_of_add_and_norm_is_right():
+    torch.manual_seed(6)
+    module = AddAndNorm(5, dropout=0.0).double()
+    nn.init.normal_(module.norm.weight)
+    inputs = [torch.randn(3, 5, dtype=torch.float64, requires_grad=True) for _ in "xy"]
+    assert torch.autograd.gradcheck(module, inputs)
+
+
+def test_dropout_falls_on_the_sublayers_output_alone():
+    x, output = torch.randn(2, 3, 101), torch.randn(2, 3, 101)
+    module = AddAndNorm(101, dropout=1.0)  # everything is dropped
+    assert_close(module(x, output), module.norm(x))
+
+
+def test_dropout_acts_in_training_only():
+    x, output = torch.randn(2, 3, 101), torch.randn(2, 3, 101)
+    module = AddAndNorm(101, dropout=0.5)
+    assert not torch.equal(module(x, output), module(x, output))
+    module.eval()
+    assert_close(module(x, output), module.norm(x + output))
+
+
+def test_decoder_layers_step_is_the_last_position_of_forward():
+    layer, memory = some_layer(DecoderLayer), some_vectors(7, seed=2)
+    x = some_vectors(11, seed=1)
+    past = layer.self_attention.keys_and_values(x[:, :10])
+    projected = layer.cross_attention.keys_and_values(memory)
+    stepped, _ = layer.step(x[:, 10:], past, projected, MEMORY_MASK)
+    expected = layer(x, memory, CAUSAL, MEMORY_MASK)[:, 10:]
+    assert_close(stepped, expected, **EXACT)
+
+
+def test_decoder_layers_step_adds_one_position_to_the_past():
+    layer, x = some_layer(DecoderLayer), some_vectors(11, seed=1)
+    past = layer.self_attention.keys_and_values(x[:, :10])
+    projected = layer.cross_attention.keys_and_values(some_vectors(7, seed=2))
+    _, grown = layer.step(x[:, 10:], past, projected, MEMORY_MASK)
+    expected = layer.self_attention.keys_and_values(x)
+    assert_close(grown.key, expected.key, **EXACT)
+    assert_close(grown.value, expected.value, **EXACT)

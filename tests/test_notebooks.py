@@ -1,0 +1,266 @@
+"""The chapters are honest: executed, current, readable wherever they are opened."""
+
+import ast
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from statistics import median
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+ABSOLUTE = re.compile(
+    r"(?<![\w.:/])/(?:home|root|tmp|Users|opt|usr|var|work|content|mnt)/\w"
+)
+MYST = {
+    "directive": re.compile(r"^\s*(?:`{3,}|:{3,}|~{3,})\{", re.M),
+    "role": re.compile(r"\{[a-z][\w:+-]*\}`"),
+    "target": re.compile(r"^\([\w-]+\)=\s*$", re.M),
+    "labelled equation": re.compile(r"\$\$\s*\([\w-]+\)"),
+}
+
+spec = importlib.util.spec_from_file_location(
+    "book_tools_notebooks", ROOT / "book" / "tools" / "notebooks.py"
+)
+tool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tool)
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def parsed(cell):
+    """The syntax tree of a cell, its magics and shell commands left out."""
+    lines = cell.source.splitlines()
+    kept = [line for line in lines if not line.lstrip().startswith(("%", "!"))]
+    return ast.parse("\n".join(kept))
+
+
+def names_defined(tree):
+    """Functions and classes at any depth, and names assigned outside of them."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    names = {node.name for node in ast.walk(tree) if isinstance(node, definitions)}
+    open_nodes = list(tree.body)
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        if not isinstance(node, (*definitions, ast.Lambda)):
+            open_nodes += ast.iter_child_nodes(node)
+    return names
+
+
+def public_names():
+    """Every public name that a module of the package defines."""
+    sources = [
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "transformer_lite").glob("*.py")
+    ]
+    names = set()
+    for source in sources:
+        tree = ast.parse(source)
+        tree.body = [
+            node
+            for node in tree.body
+            if not isinstance(node, ast.Import | ast.ImportFrom | ast.If | ast.For)
+        ]
+        names |= {
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                names |= names_defined(ast.Module([node], []))
+    return {name for name in names if not name.startswith("_")}
+
+
+every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+
+
+def test_there_are_notebooks_figures_and_names_to_check():
+    cells = [cell for path in PATHS for cell in code_cells(read(path))]
+    assert len(PATHS) >= 2
+    assert len(cells) >= 20
+    assert sum(bool(figures(cell)) for cell in cells) >= 4
+    assert {"Transformer", "causal_mask", "PAD", "ModelConfig"} <= public_names()
+
+
+def test_redefinitions_are_seen():
+    tree = ast.parse("a, (b, c) = 1, (2, 3)\nfor d in e:\n  def f(g):\n    h = 1\n")
+    assert names_defined(tree) == {"a", "b", "c", "d", "f"}
+
+
+@every_notebook
+def test_first_cell_is_the_current_setup_cell(path):
+    first = read(path).cells[0]
+    assert first.source == tool.setup_source()
+    assert first.metadata == tool.SETUP_METADATA
+
+
+@every_notebook
+def test_there_is_one_setup_cell(path):
+    assert sum(tool.is_setup_cell(cell) for cell in read(path).cells) == 1
+
+
+def test_setup_cell_sees_to_every_dependency_but_torch_and_ipython():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    requirements = tomllib.loads(text)["project"]["dependencies"]
+    names = {re.match(r"[\w-]+", requirement).group() for requirement in requirements}
+    assert set(tool.setup_dependencies()) == names - {"torch", "ipython"}
+    assert all(f" {name}" in tool.setup_source() for name in tool.setup_dependencies())
+
+
+def test_setup_cell_names_the_repository_of_the_book():
+    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    url = re.search(r"^repository:\n  url: (\S+)$", config, re.M)[1]
+    assert f'"{url}"' in tool.setup_source()
+
+
+def test_setup_cell_does_nothing_where_the_package_is_installed(monkeypatch):
+    started = []
+    monkeypatch.setattr("subprocess.run", lambda *a, **k: started.append(a))
+    exec(tool.setup_source(), {})
+    assert not started
+
+
+def test_setup_cell_installs_the_package_where_it_is_missing(monkeypatch):
+    started = []
+    monkeypatch.setattr("subprocess.run", lambda *a, **k: started.append(a[0]))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("TRANSFORMER_LITE_GIT", "file:///elsewhere")
+    exec(tool.setup_source(), {})
+    assert started[0][-2:] == ["--no-deps", "git+file:///elsewhere"]
+    assert started[1][-10:] == tool.setup_dependencies()[-10:]
+
+
+@every_notebook
+def test_every_cell_was_executed_in_order_in_one_kernel(path):
+    counts = [cell.execution_count for cell in code_cells(read(path))]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@every_notebook
+def test_no_output_is_an_error(path):
+    outputs = [output for cell in code_cells(read(path)) for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error"]
+
+
+@every_notebook
+def test_no_output_is_a_warning(path):
+    outputs = [output for cell in code_cells(read(path)) for output in cell.outputs]
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+
+
+@every_notebook
+def test_no_name_of_the_package_is_defined_again(path):
+    defined = set()
+    for cell in code_cells(read(path)):
+        defined |= names_defined(parsed(cell))
+    assert not defined & public_names()
+
+
+@every_notebook
+def test_chapter_runs_in_under_a_minute(path):
+    assert 0 < read(path).metadata["transformer_lite"]["seconds"] <= 60
+
+
+def figures(cell):
+    """The image outputs of a code cell."""
+    return [
+        output
+        for output in cell.outputs
+        if any(kind.startswith("image/") for kind in output.get("data", {}))
+    ]
+
+
+@every_notebook
+def test_every_figure_has_caption_name_and_alternative_text(path):
+    for cell in code_cells(read(path)):
+        if figures(cell):
+            mystnb = cell.metadata.get("mystnb", {})
+            texts = [
+                mystnb.get("figure", {}).get("name", ""),
+                mystnb.get("figure", {}).get("caption", ""),
+                mystnb.get("image", {}).get("alt", ""),
+            ]
+            assert all(texts), f"add mystnb metadata to:\n{cell.source}"
+
+
+@every_notebook
+def test_a_cell_draws_at_most_one_figure(path):
+    assert all(len(figures(cell)) <= 1 for cell in code_cells(read(path)))
+
+
+def test_figure_names_are_used_once():
+    names = [
+        cell.metadata["mystnb"]["figure"]["name"]
+        for path in PATHS
+        for cell in code_cells(read(path))
+        if figures(cell)
+    ]
+    assert len(names) == len(set(names))
+
+
+@every_notebook
+@pytest.mark.parametrize("construct", MYST)
+def test_text_reads_outside_the_book(path, construct):
+    texts = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
+    assert not [text for text in texts if MYST[construct].search(text)]
+
+
+@pytest.mark.parametrize(
+    ("construct", "text"),
+    [
+        ("directive", "```{note}\nread\n```"),
+        ("directive", ":::{note}\nread\n:::"),
+        ("role", "see {eq}`attention` and {py:func}`f`"),
+        ("target", "(a-label)=\n# Title"),
+        ("labelled equation", "$$a = b$$ (eq-a)"),
+    ],
+)
+def test_myst_is_recognized(construct, text):
+    assert MYST[construct].search(text)
+
+
+@every_notebook
+def test_code_cells_are_short(path):
+    cells = code_cells(read(path))[1:]
+    assert median(len(cell.source.splitlines()) for cell in cells) <= 8
+
+
+@every_notebook
+def test_length_suits_one_sitting(path):
+    texts = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
+    assert 1500 <= sum(len(text.split()) for text in texts) <= 3000
+
+
+@every_notebook
+def test_no_path_of_one_machine(path):
+    assert not ABSOLUTE.search(path.read_text(encoding="utf-8"))
+
+
+@every_notebook
+def test_no_cell_ends_with_a_semicolon(path):
+    ends = [cell.source.rstrip()[-1:] for cell in code_cells(read(path))]
+    assert ";" not in ends
+
+
+@every_notebook
+def test_no_cell_is_empty(path):
+    assert all(cell.source.strip() for cell in read(path).cells)
+
+
+@every_notebook
+def test_file_is_as_the_tooling_writes_it(path, tmp_path):
+    copy = tmp_path / path.name
+    tool.write(tool.settle(read(path)), copy)
+    assert copy.read_text(encoding="utf-8") == path.read_text(encoding="utf-8")

@@ -1,0 +1,163 @@
+"""Text becomes ids and comes back unchanged."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lite.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+
+LINES = [
+    "The dog sees two  cats, and the cats see the dog.",
+    "Der Hund sieht zwei Katzen; die Übermütigen fliehen nämlich äußerst flink!",
+    "한국어 문장은 띄어쓰기가 있습니다",
+    "中文句子没有空格。",
+    "emoji 🙂 👩‍👩‍👧 🇰🇷 ❤️",
+    "combining e\u0301 a\u0308\u0323 n\u0303, composed é ä ñ",
+    "ligature ﬁ, wide Ａ, half ½, no-break\u00a0space, ideographic\u3000space",
+    "line\u2028separator, next\u0085line, tab\tstop, <s> </s> <pad> <unk>",
+    "signs 1 < 2 / 3 > 2",
+]
+ALPHABET = sorted(set("".join(LINES)))
+FEW_LETTERS = ["ab ba aab abb bab aba abab baba bb aa"] * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(LINES * 2, 200)
+
+
+@settings(max_examples=40, deadline=None)
+@given(text=st.text(ALPHABET, max_size=60))
+def test_decoding_the_encoding_gives_the_text_back(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@settings(max_examples=40, deadline=None)
+@given(words=st.lists(st.sampled_from("한국 中 a é e\u0301 🙂".split()), max_size=7))
+@pytest.mark.parametrize("space", [" ", "  ", "   ", "\u00a0", "\u3000", "\t"])
+def test_spaces_of_every_kind_come_back(tokenizer, space, words):
+    text = space + space.join(words) + space
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize("text", [*LINES, "", " ", "   ", " a", "a ", "  a  b  "])
+def test_this_text_comes_back(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_composed_and_decomposed_letters_stay_different(tokenizer):
+    assert tokenizer.encode("é") != tokenizer.encode("e\u0301")
+
+
+def test_no_piece_is_unknown_within_the_coverage(tokenizer):
+    ids = [id_ for line in LINES for id_ in tokenizer.encode(line)]
+    assert len(ids) >= 100
+    assert UNK not in ids
+
+
+def test_text_that_spells_a_special_token_is_not_that_token(tokenizer):
+    ids = tokenizer.encode("<s> </s> <pad> <unk>")
+    assert not {PAD, BOS, EOS, UNK} & set(ids)
+
+
+def test_a_character_outside_the_coverage_is_unknown(tokenizer):
+    ids = tokenizer.encode("Ж")
+    assert UNK in ids
+    assert tokenizer.decode(ids).strip() == "⁇"
+
+
+def test_a_character_of_a_very_long_line_is_within_the_coverage():
+    tokenizer = Tokenizer.train([*LINES, "ж" * 5000], 160)
+    assert tokenizer.decode(tokenizer.encode("жж")) == "жж"
+
+
+def test_encoding_adds_neither_bos_nor_eos(tokenizer):
+    assert not {BOS, EOS} & set(tokenizer.encode("the dog"))
+
+
+def test_decoding_drops_padding_and_both_ends(tokenizer):
+    ids = tokenizer.encode("the dog")
+    assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == "the dog"
+
+
+def test_special_ids_are_the_first_four(tokenizer):
+    assert tokenizer.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
+
+
+def test_pieces_spell_the_text(tokenizer):
+    pieces = tokenizer.pieces(tokenizer.encode("the dog sees"))
+    assert "".join(pieces) == "▁the▁dog▁sees"
+
+
+def test_vocabulary_has_the_size_asked_for(tokenizer):
+    assert tokenizer.vocab_size == 200
+
+
+def test_saved_and_loaded_encodes_alike(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "tokenizer.model")
+    loaded = Tokenizer.load(tmp_path / "tokenizer.model")
+    assert [loaded.encode(line) for line in LINES] == [
+        tokenizer.encode(line) for line in LINES
+    ]
+
+
+def test_the_same_lines_give_the_same_vocabulary(tokenizer):
+    again = Tokenizer.train(LINES * 2, 200)
+    assert again.pieces(range(200)) == tokenizer.pieces(range(200))
+
+
+def test_a_vocabulary_too_large_names_the_largest_that_works():
+    with pytest.raises(ValueError, match="vocab_size = 5000 .* at most") as caught:
+        Tokenizer.train(FEW_LETTERS, 5000)
+    largest = int(re.search(r"at most (\d+)", str(caught.value))[1])
+    assert Tokenizer.train(FEW_LETTERS, largest).vocab_size == largest
+    with pytest.raises(ValueError, match=f"at most {largest}"):
+        Tokenizer.train(FEW_LETTERS, largest + 1)
+
+
+def test_a_vocabulary_too_small_names_the_smallest_that_works():
+    with pytest.raises(ValueError, match="vocab_size = 7 .* characters") as caught:
+        Tokenizer.train(LINES, 7)
+    smallest = max(int(number) for number in re.findall(r"\d+", str(caught.value)))
+    assert Tokenizer.train(LINES, smallest).vocab_size == smallest
+    with pytest.raises(ValueError, match="characters"):
+        Tokenizer.train(LINES, smallest - 1)
+
+
+@pytest.mark.parametrize("vocab_size", [-5, 0, 1, 4, 7, 5000])
+def test_an_impossible_size_is_refused_in_one_plain_line(vocab_size):
+    with pytest.raises(ValueError, match=f"vocab_size = {vocab_size} ") as caught:
+        Tokenizer.train(LINES, vocab_size)
+    assert not re.search(r"\n|INTERNAL|\.cc|trainer_spec", str(caught.value))
+
+
+def test_an_error_of_the_lines_themselves_is_passed_on():
+    def lines():
+        yield LINES[0]
+        raise ValueError("corpus.de, line 2: not UTF-8")
+
+    with pytest.raises(ValueError, match=r"^corpus\.de, line 2: not UTF-8$"):
+        Tokenizer.train(lines(), 50)
+
+
+def test_a_missing_model_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"tokenizer\.model: no such .*prepare"):
+        Tokenizer.load(tmp_path / "tokenizer.model")
+
+
+@pytest.mark.parametrize("content", [b"", b"no model", bytes(range(256))])
+def test_a_file_that_is_no_model_is_named(tmp_path, content):
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"tokenizer\.model: not a sentencepiece"):
+        Tokenizer.load(path)
+
+
+def test_a_model_cut_short_is_named(tokenizer, tmp_path):
+    path = tmp_path / "tokenizer.model"
+    tokenizer.save(path)
+    path.write_bytes(path.read_bytes()[:-11])
+    with pytest.raises(ValueError, match=r"tokenizer\.model: not a sentencepiece"):
+        Tokenizer.load(path)

@@ -1,0 +1,563 @@
+"""A run can be stopped anywhere and goes on as if nothing had happened."""
+
+import json
+import math
+import os
+import re
+import signal
+from itertools import count
+
+import pytest
+import torch
+
+from transformer_lite import checkpoint, trainer
+from transformer_lite.batching import Batch, BatchStream, fixed_batches
+from transformer_lite.config import ModelConfig, TrainConfig
+from transformer_lite.model import Transformer
+from transformer_lite.schedule import noam_rate
+from transformer_lite.sequences import Sequences
+from transformer_lite.trainer import (
+    Report,
+    Trainer,
+    evaluation_mode,
+    train_step,
+    validate,
+)
+
+MODEL = ModelConfig(
+    vocab_size=17,
+    num_layers=1,
+    d_model=6,
+    d_ff=7,
+    num_heads=2,
+    dropout=0.2,
+    max_len=23,
+)
+TRAIN = {
+    "batch_tokens": 37,
+    "max_steps": 11,
+    "warmup_steps": 5,
+    "checkpoint_every": 3,
+    "validate_every": 2,
+    "average_checkpoints": 2,
+    "precision": "fp32",
+}
+
+
+def pairs(count):
+    lists = [[4 + (i * j) % 13 for j in range(1, 2 + i % 7)] for i in range(count)]
+    return Sequences.from_lists(lists), Sequences.from_lists(lists)
+
+
+def trainer_of(run, d_ff=7, on_validation=dict, **changes):
+    config = TrainConfig(**{**TRAIN, **changes})
+    torch.manual_seed(config.seed)
+    model = Transformer(ModelConfig(**{**vars(MODEL), "d_ff": d_ff}))
+    stream = BatchStream(*pairs(61), config.batch_tokens, config.seed)
+    validation = fixed_batches(*pairs(5), 60)
+    return Trainer(
+        model, stream, validation, config, run, on_validation=on_validation
+    )
+
+
+def train(run, **changes):
+    made = trainer_of(run, **changes)
+    assert made.train()
+    return made
+
+
+class Crash(BaseException):
+    """Ends a run as abruptly as a test can."""
+
+
+def before_step(monkeypatch, number, act):
+    """Call `act(model)` at the beginning of a step; steps of all runs are counted."""
+    steps, original = count(1), train_step
+
+    def step(model, *rest):
+        if next(steps) == number:
+            act(model)
+        return original(model, *rest)
+
+    monkeypatch.setattr(trainer, "train_step", step)
+
+
+def crash(_):
+    raise Crash
+
+
+def interrupt(run, monkeypatch, step, how, **changes):
+    """A run that a crash or a signal ends in one of its steps."""
+    with monkeypatch.context() as patch:
+        if how == "crash":
+            before_step(patch, step, crash)
+            with pytest.raises(Crash):
+                trainer_of(run, **changes).train()
+        else:
+            before_step(patch, step, lambda _: os.kill(os.getpid(), how))
+            assert not trainer_of(run, **changes).train()
+
+
+def records(run):
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line]
+
+
+def without_speed(run):
+    return [
+        {name: value for name, value in record.items() if name != "tokens_per_second"}
+        for record in records(run)
+    ]
+
+
+def same_weights(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[n], two[n]) for n in one)
+
+
+def same_file(one, two, name):
+    return same_weights(
+        *(checkpoint.read_weights(run / "checkpoints" / name) for run in (one, two))
+    )
+
+
+def names(run, pattern="*"):
+    return sorted(path.name for path in (run / "checkpoints").glob(pattern))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a run that nothing interrupted."""
+    run = tmp_path_factory.mktemp("whole")
+    train(run)
+    return run
+
+
+def test_an_epoch_is_longer_than_the_time_between_checkpoints():
+    # Otherwise no test here would go on from the middle of an epoch.
+    stream = BatchStream(*pairs(61), TRAIN["batch_tokens"], 1)
+    length = len(stream.epoch(0))
+    assert TRAIN["checkpoint_every"] < length
+    assert all(step % length for step in range(3, TRAIN["max_steps"], 3))
+
+
+interruptions = pytest.mark.parametrize(
+    "steps", [[2], [5], [7], [4, 3], [8, 2], [2, 2, 5]], ids=str
+)
+ways = pytest.mark.parametrize(
+    "how", ["crash", signal.SIGTERM, signal.SIGINT], ids=["crash", "term", "int"]
+)
+
+
+@interruptions
+@ways
+def test_an_interrupted_run_ends_with_the_same_weights(
+    whole, tmp_path, monkeypatch, steps, how
+):
+    for step in steps:
+        interrupt(tmp_path, monkeypatch, step, how)
+    train(tmp_path)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+@interruptions
+@ways
+def test_an_interrupted_run_ends_with_the_same_optimizer_and_random_state(
+    whole, tmp_path, monkeypatch, steps, how
+):
+    for step in steps:
+        interrupt(tmp_path, monkeypatch, step, how)
+    train(tmp_path)
+    one, two = (
+        checkpoint.load_training(run / "checkpoints" / "step-00000011.training.pt")
+        for run in (whole, tmp_path)
+    )
+    assert torch.equal(one.pop("random_state"), two.pop("random_state"))
+    for state in zip(
+        one.pop("optimizer")["state"].values(),
+        two.pop("optimizer")["state"].values(),
+        strict=True,
+    ):
+        assert same_weights(*state)
+    assert one == two
+
+
+@ways
+@pytest.mark.parametrize("name", ["best.safetensors", "average.safetensors"])
+@pytest.mark.parametrize("steps", [[7], [10], [4, 3]], ids=str)
+def test_an_interrupted_run_ends_with_the_same_best_and_average(
+    whole, tmp_path, monkeypatch, steps, name, how
+):
+    for step in steps:
+        interrupt(tmp_path, monkeypatch, step, how)
+    train(tmp_path)
+    assert same_file(whole, tmp_path, name)
+
+
+@interruptions
+@ways
+def test_metrics_of_an_interrupted_run_are_those_of_a_whole_one(
+    whole, tmp_path, monkeypatch, steps, how
+):
+    for step in steps:
+        interrupt(tmp_path, monkeypatch, step, how)
+    train(tmp_path)
+    assert without_speed(tmp_path) == without_speed(whole)
+
+
+def test_dropout_is_on_in_training(tmp_path, whole):
+    made = trainer_of(tmp_path)
+    for module in made.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    made.train()
+    assert not same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_run_with_a_whole_checkpoint(tmp_path, monkeypatch, number):
+    interrupt(tmp_path, monkeypatch, 5, number)
+    path = tmp_path / "checkpoints" / "step-00000005.safetensors"
+    checkpoint.load_weights(Transformer(MODEL), path)
+    assert checkpoint.load_training(checkpoint.training_path(path))["step"] == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_signals_old_handler_is_back_after_the_run(tmp_path, monkeypatch, number):
+    before = signal.getsignal(number)
+    interrupt(tmp_path, monkeypatch, 5, number)
+    assert signal.getsignal(number) == before
+
+
+def test_a_run_stopped_by_a_signal_writes_no_average(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 8, signal.SIGTERM)
+    assert "average.safetensors" not in names(tmp_path)
+
+
+def test_a_signal_in_the_last_step_still_finishes_the_run(tmp_path, monkeypatch):
+    before_step(monkeypatch, 11, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    assert trainer_of(tmp_path).train()
+    assert "average.safetensors" in names(tmp_path)
+
+
+def test_training_a_finished_run_again_changes_nothing(tmp_path):
+    train(tmp_path)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    train(tmp_path)
+    assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+
+def test_a_finished_run_goes_on_when_it_is_given_more_steps(tmp_path, whole):
+    train(tmp_path, max_steps=6)
+    train(tmp_path, max_steps=11)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+def test_a_half_written_checkpoint_is_ignored(whole, tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 5, "crash")
+    for name in ("step-00000004.safetensors.partial", "step-00000004.training.pt"):
+        (tmp_path / "checkpoints" / name).write_bytes(b"half")
+    train(tmp_path)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+def test_a_crash_between_the_two_files_of_a_checkpoint_is_survived(
+    whole, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        original = checkpoint.save_weights
+
+        def save(path, weights):
+            if path.name == "step-00000006.safetensors":
+                raise Crash
+            original(path, weights)
+
+        patch.setattr(checkpoint, "save_weights", save)
+        with pytest.raises(Crash):
+            trainer_of(tmp_path).train()
+    train(tmp_path)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+@pytest.mark.parametrize("kind", [".safetensors", ".training.pt"])
+def test_a_damaged_newest_checkpoint_is_named_and_the_remedy_works(
+    whole, tmp_path, monkeypatch, kind
+):
+    interrupt(tmp_path, monkeypatch, 8, "crash")
+    newest = tmp_path / "checkpoints" / "step-00000006.safetensors"
+    damaged = newest.with_suffix(kind)
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(ValueError, match=rf"step-00000006\{kind}: .*delete it"):
+        trainer_of(tmp_path).train()
+    newest.unlink()
+    train(tmp_path)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+    assert without_speed(tmp_path) == without_speed(whole)
+
+
+def test_a_checkpoint_without_training_state_is_named(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 5, "crash")
+    (tmp_path / "checkpoints" / "step-00000003.training.pt").unlink()
+    with pytest.raises(ValueError, match=r"step-00000003\.training\.pt: "):
+        trainer_of(tmp_path).train()
+
+
+def test_a_run_does_not_go_on_from_another_models_checkpoint(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 5, "crash", d_ff=13)
+    with pytest.raises(ValueError, match=r"step-00000003\.safetensors: .*another"):
+        trainer_of(tmp_path).train()
+
+
+def test_the_last_checkpoints_are_kept_and_older_ones_deleted(whole):
+    assert names(whole, "step-*.safetensors") == [
+        "step-00000009.safetensors",
+        "step-00000011.safetensors",
+    ]
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, 5])
+def test_at_most_two_checkpoints_can_be_gone_on_with(tmp_path, kept):
+    train(tmp_path, average_checkpoints=kept, checkpoint_every=1)
+    states = [name.removesuffix(".training.pt") for name in names(tmp_path, "*.pt")]
+    weights = [path.stem for path in checkpoint.step_checkpoints(tmp_path / "checkpoints")]
+    assert len(weights) == kept
+    assert states == weights[-2:]
+
+
+def test_nothing_half_written_is_left(whole):
+    assert not list(whole.rglob("*.partial"))
+    assert names(whole) == [
+        "average.safetensors",
+        "best.safetensors",
+        "step-00000009.safetensors",
+        "step-00000009.training.pt",
+        "step-00000011.safetensors",
+        "step-00000011.training.pt",
+    ]
+
+
+def test_the_average_is_that_of_the_last_checkpoints(whole):
+    paths = checkpoint.step_checkpoints(whole / "checkpoints")
+    written = checkpoint.read_weights(whole / "checkpoints" / "average.safetensors")
+    assert len(paths) == 2
+    assert same_weights(written, checkpoint.average(paths))
+
+
+def losses(monkeypatch, *values):
+    reports = iter(Report(loss=value, nll=value, tokens=7) for value in values)
+    monkeypatch.setattr(trainer, "validate", lambda *_: next(reports))
+
+
+def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(
+    tmp_path, monkeypatch
+):
+    losses(monkeypatch, 5.0, 3.0, 4.0, 3.5, 3.25, 6.0)
+    seen = []
+
+    def remember():
+        seen.append({n: t.clone() for n, t in weights(made).items()})
+        return {}
+
+    def weights(of):
+        return checkpoint.weights_of(of.model)
+
+    made = trainer_of(tmp_path, on_validation=remember)
+    made.train()
+    best = checkpoint.read_weights(tmp_path / "checkpoints" / "best.safetensors")
+    assert len(seen) == 6
+    assert [same_weights(best, one) for one in seen] == [False, True, *[False] * 4]
+
+
+def test_a_run_gone_on_with_remembers_its_lowest_validation_loss(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "checkpoints" / "best.safetensors"
+    losses(monkeypatch, 5.0, 3.0, 4.0)
+    interrupt(tmp_path, monkeypatch, 7, "crash")
+    best = path.read_bytes()
+    losses(monkeypatch, 3.5, 3.25, 6.0)
+    train(tmp_path)
+    assert path.read_bytes() == best
+
+
+def test_metrics_have_one_record_for_each_step(whole):
+    steps = [record["step"] for record in records(whole) if "train_loss" in record]
+    assert steps == list(range(1, 12))
+
+
+def test_metrics_have_one_record_for_each_validation(whole):
+    steps = [record["step"] for record in records(whole) if "valid_loss" in record]
+    assert steps == [2, 4, 6, 8, 10, 11]
+
+
+def test_metrics_of_a_step_are_complete(whole):
+    assert records(whole)[0].keys() == {
+        "step",
+        "train_loss",
+        "train_perplexity",
+        "rate",
+        "tokens",
+        "tokens_per_second",
+    }
+
+
+def test_rates_are_those_of_equation_3(whole):
+    rates = [record["rate"] for record in records(whole) if "rate" in record]
+    expected = [noam_rate(step, MODEL.d_model, 5) for step in range(1, 12)]
+    assert rates == pytest.approx(expected)
+
+
+def test_what_a_validation_callback_returns_is_recorded(tmp_path):
+    train(tmp_path, on_validation=lambda: {"translations": ["schön"]})
+    found = [record for record in records(tmp_path) if "translations" in record]
+    assert len(found) == 6
+    assert all(record["translations"] == ["schön"] for record in found)
+
+
+def test_line_separators_in_a_translation_do_not_stop_a_resume(tmp_path, monkeypatch):
+    strange = {"translations": ["a\u2028b\u2029c\u0085d\x1ee"]}
+    interrupt(tmp_path, monkeypatch, 5, "crash", on_validation=lambda: strange)
+    train(tmp_path, on_validation=lambda: strange)
+    assert sum(record.get("translations") is not None for record in records(tmp_path)) == 6
+
+
+def test_a_record_cut_short_by_a_crash_does_not_stop_a_resume(
+    whole, tmp_path, monkeypatch
+):
+    interrupt(tmp_path, monkeypatch, 5, "crash")
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 5, "train_lo')
+    train(tmp_path)
+    assert without_speed(tmp_path) == without_speed(whole)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_ends_the_run_with_a_remedy(
+    tmp_path, monkeypatch, value
+):
+    def spoil(model):
+        with torch.no_grad():
+            model.encoder.embedding.weight.fill_(value)
+
+    before_step(monkeypatch, 8, spoil)
+    with pytest.raises(FloatingPointError, match=r"step 8: .*nan.*train\.rate_scale"):
+        trainer_of(tmp_path).train()
+
+
+def test_after_a_loss_that_is_no_number_the_old_checkpoint_stands(
+    whole, tmp_path, monkeypatch
+):
+    def spoil(model):
+        with torch.no_grad():
+            model.encoder.embedding.weight.fill_(math.nan)
+
+    with monkeypatch.context() as patch:
+        before_step(patch, 6, spoil)
+        with pytest.raises(FloatingPointError):
+            trainer_of(tmp_path).train()
+    assert names(tmp_path, "step-*.safetensors") == ["step-00000003.safetensors"]
+    train(tmp_path)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkeypatch):
+    huge = Report(loss=2000.0, nll=2000.0, tokens=7)
+    monkeypatch.setattr(trainer, "train_step", lambda *_: huge)
+    assert trainer_of(tmp_path).train()
+
+
+def test_progress_shows_speed_loss_rate_and_time_left(tmp_path, capsys):
+    train(tmp_path)
+    shown = capsys.readouterr().err
+    assert re.search(r"tokens/s, loss \d+\.\d+, rate \d", shown)
+    assert re.search(r"11/11 \[\d+:\d+<\d+:\d+", shown)
+
+
+def small_model(dropout=0.0):
+    torch.manual_seed(3)
+    return Transformer(ModelConfig(**{**vars(MODEL), "dropout": dropout}))
+
+
+ONE = Batch.from_ids([[5, 7], [11]], [[5, 7, 9], [11]])
+TWO = Batch.from_ids([[13, 5, 6, 8, 10]], [[13, 5, 6, 8, 10]])
+
+
+def test_a_step_on_two_batches_is_a_step_on_all_their_tokens():
+    both = Batch.from_ids(
+        [[5, 7], [11], [13, 5, 6, 8, 10]], [[5, 7, 9], [11], [13, 5, 6, 8, 10]]
+    )
+    results = []
+    for batches in ([ONE, TWO], [both]):
+        model = small_model().double()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        report = train_step(model, batches, optimizer, TrainConfig(precision="fp32"))
+        results.append((report, checkpoint.weights_of(model)))
+    (one, first), (two, second) = results
+    assert one == pytest.approx(two, rel=1e-6)
+    for name, tensor in first.items():
+        torch.testing.assert_close(tensor, second[name], rtol=1e-5, atol=1e-7)
+
+
+def test_a_step_counts_the_tokens_that_are_not_padding():
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    report = train_step(model, [ONE, TWO], optimizer, TrainConfig(precision="fp32"))
+    assert report.tokens == 4 + 2 + 6
+
+
+def test_a_step_leaves_no_gradient_behind():
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train_step(model, [ONE], optimizer, TrainConfig(precision="fp32"))
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_validation_does_not_depend_on_how_sentences_are_batched():
+    model = small_model()
+    batches = [Batch.from_ids([row], [row]) for row in ([5, 7], [11], [13, 5, 6])]
+    together = Batch.from_ids([[5, 7], [11], [13, 5, 6]], [[5, 7], [11], [13, 5, 6]])
+    one, two = (validate(model, part, 0.1) for part in (batches, [together]))
+    assert one == pytest.approx(two, rel=1e-5)
+
+
+def test_validation_without_smoothing_is_the_negative_log_likelihood():
+    report = validate(small_model(), [ONE, TWO], 0.0)
+    assert report.loss == pytest.approx(report.nll, rel=1e-6)
+    assert report.tokens == 12
+
+
+def test_validation_switches_dropout_off():
+    model = small_model(dropout=0.5).train()
+    assert validate(model, [ONE], 0.1) == validate(model, [ONE], 0.1)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_validation_restores_the_mode(training):
+    model = small_model().train(training)
+    validate(model, [ONE], 0.1)
+    assert {module.training for module in model.modules()} == {training}
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_mode_ends_after_an_error_too(training):
+    model = small_model().train(training)
+    with pytest.raises(Crash), evaluation_mode(model):
+        assert not model.training
+        raise Crash
+    assert model.training is training
+
+
+def test_the_callback_finds_the_model_in_evaluation_mode(tmp_path):
+    modes = []
+    made = trainer_of(tmp_path, on_validation=lambda: modes.append(mode()) or {})
+
+    def mode():
+        return made.model.training
+
+    made.train()
+    assert modes == [False] * 6
+    assert made.model.training
+
+
+def test_a_validation_leaves_no_trace_in_the_weights(whole, tmp_path):
+    train(tmp_path, validate_every=11)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")

@@ -1,0 +1,1 @@
+"""A Transformer built section by section from "Attention Is All You Need"."""

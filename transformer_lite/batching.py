@@ -1,0 +1,193 @@
+"""Batches of about equal size in tokens, with little padding.
+
+Paper: §5.1
+Chapter: 05_1_training_data_and_batching
+Tests: tests/test_batching.py
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from transformer_lite.sequences import Sequences
+from transformer_lite.tokenizer import BOS, EOS, PAD
+
+POOL_PAIRS = 65_536
+"""Pairs that are shuffled and sorted together; Multi30k fits in one pool."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs as ids, shorter ones filled up with PAD."""
+
+    src_ids: Int[Tensor, "batch src_len"]
+    """Source tokens and EOS."""
+    tgt_ids: Int[Tensor, "batch tgt_len"]
+    """BOS, target tokens and EOS."""
+
+    @classmethod
+    def from_ids(
+        cls,
+        src: Sequence[Sequence[int] | np.ndarray],
+        tgt: Sequence[Sequence[int] | np.ndarray],
+    ) -> Self:
+        """A batch of plain token ids; BOS, EOS and PAD are added here."""
+        return cls(
+            pad([[*ids, EOS] for ids in src]), pad([[BOS, *ids, EOS] for ids in tgt])
+        )
+
+    @property
+    def tgt_input(self) -> Int[Tensor, "batch tgt_len-1"]:
+        """What the decoder reads: the target shifted right by BOS (§3.1)."""
+        return self.tgt_ids[:, :-1]
+
+    @property
+    def labels(self) -> Int[Tensor, "batch tgt_len-1"]:
+        """What the decoder should say after each token that it reads."""
+        return self.tgt_ids[:, 1:]
+
+    def to(self, device: torch.device) -> Self:
+        """The same batch on another device."""
+        return type(self)(self.src_ids.to(device), self.tgt_ids.to(device))
+
+
+def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "batch len"]:
+    """The rows as one tensor, shorter ones filled up with PAD at the end."""
+    length = max(len(row) for row in rows)
+    return torch.tensor([[*row, *[PAD] * (length - len(row))] for row in rows])
+
+
+def token_buckets(
+    src_lengths: Int[np.ndarray, " pairs"],
+    tgt_lengths: Int[np.ndarray, " pairs"],
+    batch_tokens: int,
+    seed: Sequence[int],
+) -> list[Int[np.ndarray, " batch"]]:
+    """One epoch: the numbers of the pairs that share a batch (Section 5.1).
+
+    The pairs are shuffled and cut into pools. Inside a pool they are sorted by
+    length, so that neighbours need little padding, and cut into batches; the
+    batches are shuffled again. The same seed gives the same epoch.
+
+    Args:
+        src_lengths: Length of each source, BOS and EOS not counted.
+        tgt_lengths: Length of each target, likewise.
+        batch_tokens: Most tokens of a batch on either side, EOS and padding included.
+        seed: Numbers that together seed the generator, such as (seed, epoch).
+
+    Raises:
+        ValueError: A pair is longer than a whole batch.
+    """
+    longest = np.maximum(src_lengths, tgt_lengths) + 1  # with EOS
+    if len(longest) and longest.max() > batch_tokens:
+        raise ValueError(
+            f"batch_tokens = {batch_tokens} has no room for pair "
+            f"{longest.argmax() + 1}, which has {longest.max()} tokens; "
+            "give a larger one, or prepare with a smaller --max-length"
+        )
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(longest))
+    batches = []
+    for start in range(0, len(order), POOL_PAIRS):
+        pool = order[start : start + POOL_PAIRS]
+        by_length = np.lexsort((src_lengths[pool], tgt_lengths[pool]))
+        batches += _cut(pool[by_length], longest, batch_tokens)
+    return [batches[i] for i in generator.permutation(len(batches))]
+
+
+def _cut(
+    pairs: Int[np.ndarray, " pairs"],
+    longest: Int[np.ndarray, " all_pairs"],
+    batch_tokens: int,
+) -> list[Int[np.ndarray, " batch"]]:
+    """Neighbours put together for as long as both sides fit when padded."""
+    batches, start, width = [], 0, 0
+    for end, length in enumerate(longest[pairs].tolist()):
+        width = max(width, length)
+        if (end + 1 - start) * width > batch_tokens:
+            batches.append(pairs[start:end])
+            start, width = end, length
+    return [*batches, pairs[start:]] if start < len(pairs) else batches
+
+
+class Position(NamedTuple):
+    """How far a run has read: so many epochs, and so many batches of the next."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+class BatchStream:
+    """Batches without end, epoch after epoch, from an exact position on.
+
+    With several processes, each step takes world_size batches of the one stream,
+    one for each process: their shards are disjoint and together complete.
+
+    Args:
+        src: The source sentences.
+        tgt: Their translations.
+        batch_tokens: Most tokens of a batch on either side, padding included.
+        seed: Seed of the order.
+        rank: Number of this process.
+        world_size: Number of processes.
+    """
+
+    def __init__(
+        self,
+        src: Sequences,
+        tgt: Sequences,
+        batch_tokens: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self._src, self._tgt = src, tgt
+        self._batch_tokens, self._seed = batch_tokens, seed
+        self._rank, self._world_size = rank, world_size
+        self.position = Position()
+        """The next batch; set it to resume."""
+
+    def epoch(self, number: int) -> list[Int[np.ndarray, " batch"]]:
+        """The numbers of the pairs in each batch of one epoch."""
+        return token_buckets(
+            self._src.lengths,
+            self._tgt.lengths,
+            self._batch_tokens,
+            (self._seed, number),
+        )
+
+    def __iter__(self) -> Iterator[Batch]:
+        """This process's batches, from the position on."""
+        stream = self._stream(self.position)
+        while True:
+            group = list(islice(stream, self._world_size))
+            self.position, _ = group[-1]
+            yield self.batch(group[self._rank][1])
+
+    def _stream(
+        self, start: Position
+    ) -> Iterator[tuple[Position, Int[np.ndarray, " batch"]]]:
+        """All processes' batches, each with the position that follows it."""
+        for epoch in count(start.epoch):
+            batches = self.epoch(epoch)
+            first = start.batch if epoch == start.epoch else 0
+            for index in range(first, len(batches)):
+                yield Position(epoch, index + 1), batches[index]
+
+    def batch(self, pairs: Int[np.ndarray, " batch"]) -> Batch:
+        """The batch of these pairs."""
+        return Batch.from_ids(
+            [self._src[i] for i in pairs], [self._tgt[i] for i in pairs]
+        )
+
+
+def fixed_batches(src: Sequences, tgt: Sequences, batch_tokens: int) -> list[Batch]:
+    """Every pair once, in batches that are the same each time: for validation."""
+    stream = BatchStream(src, tgt, batch_tokens, seed=0)
+    return [stream.batch(pairs) for pairs in stream.epoch(0)]

@@ -1,0 +1,237 @@
+"""The command line: prepare, train, average, translate, evaluate.
+
+Each verb is a dataclass: its fields are the verb's arguments, and tyro makes the
+options and the help from them. The settings of `train` are the configurations'
+own fields, so every name, default and help text is written once.
+
+Paper: §5–6
+Chapter: the_multi_gpu_trainer
+Tests: tests/test_cli.py
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Protocol
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional
+
+from transformer_lite import checkpoint
+from transformer_lite.batching import fixed_batches
+from transformer_lite.config import Recipe, load_recipe
+from transformer_lite.corpora import corpus_of_files, load_corpus
+from transformer_lite.preparation import PreparedCorpus, prepare
+from transformer_lite.trainer import validate
+from transformer_lite.training_run import train_recipe
+from transformer_lite.translator import Translator, read_run, score
+
+INTERRUPTED = 130
+"""Exit status of a run that a signal ended, as shells give it."""
+
+
+class Verb(Protocol):
+    """A verb with its arguments."""
+
+    def run(self) -> None:
+        """Do it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """Get a corpus, learn its vocabulary, write its sentences as ids."""
+
+    corpus: Positional[str]
+    """"toy", "multi30k", or "files" for files of your own."""
+    out: Path
+    """Folder to make."""
+    source: str = "en"
+    """Source language of multi30k: en, de or fr."""
+    target: str = "de"
+    """Target language of multi30k: en, de or fr."""
+    train: tuple[Path, Path] | None = None
+    """Your training files: source and target, one sentence a line."""
+    valid: tuple[Path, Path] | None = None
+    """Your validation files."""
+    test: tuple[Path, Path] | None = None
+    """Your test files, if you have any."""
+    vocab_size: int | None = None
+    """Size of the shared vocabulary; by default 500 for toy, otherwise 8000."""
+    max_length: int = 256
+    """Most tokens of a sentence."""
+    skip_long: bool = False
+    """Leave longer training pairs out instead of stopping at them."""
+
+    def run(self) -> None:
+        """Write the folder."""
+        if self.corpus != "files":
+            corpus = load_corpus(self.corpus, self.source, self.target)
+        elif self.train and self.valid:
+            corpus = corpus_of_files(self.train, self.valid, self.test)
+        else:
+            raise ValueError(
+                "files of your own: give --train SOURCE TARGET --valid SOURCE TARGET"
+            )
+        vocab_size = self.vocab_size or (500 if self.corpus == "toy" else 8000)
+        prepare(corpus, self.out, vocab_size, self.max_length, self.skip_long)
+        sizes = PreparedCorpus(self.out).sizes
+        pairs = ", ".join(f"{size:,} {split}" for split, size in sizes.items())
+        print(f"{self.out}: {pairs} pairs, {vocab_size:,} tokens in the vocabulary")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(Recipe):
+    """Train a model by a recipe; goes on from the last checkpoint in --out."""
+
+    recipe: Positional[Path]
+    """A TOML file, such as recipes/toy.toml."""
+    out: Path
+    """The run's folder."""
+
+    def run(self) -> None:
+        """Train to the recipe's last step, or to a signal."""
+        recipe = Recipe(**{e.name: getattr(self, e.name) for e in fields(Recipe)})
+        if not train_recipe(recipe, self.out):
+            print("stopped; the same command goes on from here", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Average:
+    """Average the last checkpoints of a run."""
+
+    folder: Positional[Path]
+    """The run's folder."""
+    last: int = 5
+    """How many checkpoints."""
+
+    def run(self) -> None:
+        """Write average.safetensors beside the checkpoints."""
+        checkpoints = self.folder / "checkpoints"
+        paths = checkpoint.step_checkpoints(checkpoints)
+        if not 1 <= self.last <= len(paths):
+            raise ValueError(
+                f"{checkpoints}: has {len(paths)} checkpoints; --last {self.last} is "
+                "not possible"
+            )
+        averaged = checkpoint.average(paths[-self.last :])
+        checkpoint.save_weights(checkpoints / "average.safetensors", averaged)
+        print(f"averaged {', '.join(path.stem for path in paths[-self.last :])}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translate:
+    """Translate standard input, one line in, one line out."""
+
+    folder: Positional[Path]
+    """The run's folder."""
+    weights: Path | None = None
+    """A checkpoint; by default the average, else the best, else the newest."""
+    beam: int | None = None
+    """Beam size; 1 is greedy search."""
+    alpha: float | None = None
+    """Exponent of the length penalty."""
+
+    def run(self) -> None:
+        """Translate every line; an empty line stays empty."""
+        translator = self._load()
+        lines = _decode_lines(sys.stdin.buffer.read())
+        outputs = iter(translator.translate([line for line in lines if line.strip()]))
+        for line in lines:
+            print(next(outputs) if line.strip() else "")
+
+    def _load(self) -> Translator:
+        translator = Translator.load(self.folder, self.weights)
+        given = {"beam_size": self.beam, "alpha": self.alpha}
+        given = {name: value for name, value in given.items() if value is not None}
+        translator.search = replace(translator.search, **given)
+        return translator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(Translate):
+    """Score a run's translations of one split: BLEU, chrF, loss, exact matches."""
+
+    split: str = "test"
+    """Which split of the prepared corpus."""
+    data: Path | None = None
+    """The prepared corpus, if it lies elsewhere than at training."""
+    json: Path | None = None
+    """File to write the scores to."""
+
+    def run(self) -> None:
+        """Print a table, and write the same as JSON."""
+        recipe = read_run(self.folder)
+        corpus = PreparedCorpus(self.data or recipe.data)
+        sources, references = corpus.text(self.split)
+        translator = self._load()
+        scores = asdict(score(translator.translate(sources), references))
+        batches = fixed_batches(*corpus.ids(self.split), recipe.train.batch_tokens)
+        report = validate(translator.model, batches, recipe.train.label_smoothing)
+        results = {**scores, "loss": report.loss, "nll": report.nll}
+        for name, value in results.items():
+            shown = f"{value:.2f}" if isinstance(value, float) else value
+            print(f"{name:12} {shown}")
+        if self.json:
+            self.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+VERBS = {
+    "prepare": Prepare,
+    "train": Train,
+    "average": Average,
+    "translate": Translate,
+    "evaluate": Evaluate,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one verb; a user's mistake gives one line on stderr and exit status 2."""
+    verb, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if verb not in VERBS:
+        asked = verb in ("-h", "--help")
+        print(_overview(), file=sys.stdout if asked else sys.stderr)
+        sys.exit(0 if asked else 2)
+    try:
+        default = _train_by_recipe(rest) if verb == "train" else None
+        command: Verb = tyro.cli(
+            VERBS[verb],
+            prog=f"transformer-lite {verb}",
+            args=rest,
+            default=default,
+            config=(FlagCreatePairsOff,),
+        )
+        command.run()
+    except (ValueError, OSError, FloatingPointError) as error:
+        print(f"transformer-lite {verb}: error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _train_by_recipe(arguments: Sequence[str]) -> Train | None:
+    """The recipe's settings, to be the defaults of the options of `train`."""
+    paths = [Path(word) for word in arguments if word.endswith(".toml")]
+    if not paths:
+        return None
+    recipe = load_recipe(paths[0])
+    settings = {entry.name: getattr(recipe, entry.name) for entry in fields(Recipe)}
+    return Train(recipe=tyro.MISSING, out=tyro.MISSING, **settings)
+
+
+def _overview() -> str:
+    lines = [f"  {verb:10} {command.__doc__}" for verb, command in VERBS.items()]
+    return "\n".join(["usage: transformer-lite VERB …   (VERB --help)", "", *lines])
+
+
+def _decode_lines(text: bytes) -> list[str]:
+    lines = []
+    for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), start=1):
+        try:
+            lines.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"standard input, line {number}: not UTF-8 (byte {error.start + 1}); "
+                "convert the text to UTF-8"
+            ) from error
+    return lines if text else []

@@ -1,0 +1,276 @@
+"""The paper's hyper-parameters, as data.
+
+Three frozen dataclasses hold every number that a run needs. Their defaults are
+the paper's base model and its training and decoding settings, so a preset or a
+recipe only states what differs.
+
+Paper: Table 3, §5
+Chapter: 06_2_model_variations
+Tests: tests/test_config.py
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+
+def _require(config: Any, name: str, condition: bool, remedy: str) -> None:
+    if not condition:
+        raise ValueError(f"{name} = {getattr(config, name)!r} is impossible; {remedy}")
+
+
+def _require_choices(config: Any) -> None:
+    types = get_type_hints(type(config))
+    for entry in fields(config):
+        if get_origin(types[entry.name]) is Literal:
+            choices = get_args(types[entry.name])
+            remedy = f"choose one of {', '.join(choices)}"
+            chosen = getattr(config, entry.name)
+            _require(config, entry.name, chosen in choices, remedy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The shape of a model: everything that Table 3 varies (Sections 3 and 6.2).
+
+    Raises:
+        ValueError: A value is impossible; the message names the field, the value
+            and the remedy.
+    """
+
+    vocab_size: int = 37_000
+    """Entries of the vocabulary shared by source and target (§5.1)."""
+    num_layers: int = 6
+    """Layers in the encoder, and as many in the decoder: N (§3.1)."""
+    d_model: int = 512
+    """Width of every sub-layer's output (§3.1)."""
+    d_ff: int = 2048
+    """Width inside the feed-forward networks (§3.3)."""
+    num_heads: int = 8
+    """Attention heads: h (§3.2.2)."""
+    d_k: int | None = None
+    """Width of a head's queries and keys; by default d_model / num_heads (§3.2.2)."""
+    d_v: int | None = None
+    """Width of a head's values; by default d_model / num_heads (§3.2.2)."""
+    dropout: float = 0.1
+    """Residual dropout: P_drop (§5.4)."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """Kind of positional encoding; "learned" is row (E) of Table 3 (§3.5)."""
+    max_len: int = 1024
+    """Longest sequence, in tokens, that has a position."""
+    attention: Literal["fused", "explicit"] = "fused"
+    """PyTorch's attention kernel, or Equation 1 written out; equal results."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no model can have."""
+        _require_choices(self)
+        for name in ("num_layers", "d_model", "d_ff", "num_heads", "max_len"):
+            _require(self, name, getattr(self, name) >= 1, "give at least 1")
+        _require(self, "vocab_size", self.vocab_size >= 5, "give at least 5")
+        _require(self, "dropout", 0 <= self.dropout < 1, "give 0 or more, less than 1")
+        for name in ("d_k", "d_v"):
+            width = getattr(self, name)
+            if width is None:
+                remedy = f"make it divide d_model = {self.d_model}, or give {name}"
+                _require(self, "num_heads", self.d_model % self.num_heads == 0, remedy)
+            else:
+                _require(self, name, width >= 1, "give at least 1, or leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a model is trained (Section 5).
+
+    Raises:
+        ValueError: A value is impossible; the message names the field, the value
+            and the remedy.
+    """
+
+    batch_tokens: int = 25_000
+    """Most source tokens and most target tokens of a batch, with padding (§5.1)."""
+    max_steps: int = 100_000
+    """Optimizer steps of the whole run (§5.2)."""
+    warmup_steps: int = 4_000
+    """Steps over which the learning rate rises (§5.3)."""
+    # Deviation D11: the authors' code has such a factor, the paper does not.
+    rate_scale: float = 1.0
+    """Factor on the learning rate of Equation 3 (§5.3)."""
+    label_smoothing: float = 0.1
+    """Probability taken from the right token and spread over the others (§5.4)."""
+    average_checkpoints: int = 5
+    """How many of the last checkpoints are kept, and averaged at the end (§6.1)."""
+    checkpoint_every: int = 1_000
+    """Steps between checkpoints."""
+    validate_every: int = 1_000
+    """Steps between validations."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Arithmetic of the matrix products; "auto" asks the hardware."""
+    seed: int = 1
+    """Seed of the initial weights, of dropout and of the order of batches."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no run can have."""
+        _require_choices(self)
+        for name in (
+            "batch_tokens",
+            "max_steps",
+            "warmup_steps",
+            "average_checkpoints",
+            "checkpoint_every",
+            "validate_every",
+        ):
+            _require(self, name, getattr(self, name) >= 1, "give at least 1")
+        _require(self, "rate_scale", self.rate_scale > 0, "give more than 0")
+        _require(
+            self,
+            "label_smoothing",
+            0 <= self.label_smoothing < 1,
+            "give 0 or more, less than 1",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig:
+    """How a translation is searched for (Section 6.1).
+
+    Raises:
+        ValueError: A value is impossible; the message names the field, the value
+            and the remedy.
+    """
+
+    beam_size: int = 4
+    """Hypotheses kept at every step; 1 is greedy search."""
+    alpha: float = 0.6
+    """Exponent of the length penalty."""
+    max_extra: int = 50
+    """A translation has at most this many tokens more than its source."""
+    batch_sentences: int = 64
+    """Sentences translated at once."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no search can have."""
+        for name in ("beam_size", "max_extra", "batch_sentences"):
+            _require(self, name, getattr(self, name) >= 1, "give at least 1")
+        _require(self, "alpha", self.alpha >= 0, "give 0 or more")
+
+
+BASE = ModelConfig()
+BIG = replace(BASE, d_model=1024, d_ff=4096, num_heads=16, dropout=0.3)
+TINY = replace(BASE, num_layers=2, d_model=128, d_ff=512, num_heads=4)
+
+TABLE_3 = {
+    "base": BASE,
+    "A1": replace(BASE, num_heads=1),
+    "A2": replace(BASE, num_heads=4),
+    "A3": replace(BASE, num_heads=16),
+    "A4": replace(BASE, num_heads=32),
+    "B1": replace(BASE, d_k=16),
+    "B2": replace(BASE, d_k=32),
+    "C1": replace(BASE, num_layers=2),
+    "C2": replace(BASE, num_layers=4),
+    "C3": replace(BASE, num_layers=8),
+    "C4": replace(BASE, d_model=256),
+    "C5": replace(BASE, d_model=1024),
+    "C6": replace(BASE, d_ff=1024),
+    "C7": replace(BASE, d_ff=4096),
+    "D1": replace(BASE, dropout=0.0),
+    "D2": replace(BASE, dropout=0.2),
+    "D3": BASE,  # what differs is label_smoothing = 0.0, a field of TrainConfig
+    "D4": BASE,  # and here label_smoothing = 0.2
+    "E": replace(BASE, positions="learned"),
+    "big": BIG,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One training run, completely: its data and the three configurations."""
+
+    data: Path
+    """Folder that `prepare` wrote."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """The model; its vocab_size is taken from the data."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """The training."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """The search for translations."""
+
+
+def load_recipe(path: Path) -> Recipe:
+    """A recipe read from a TOML file, which only states what differs.
+
+    Args:
+        path: A file with the key `data` and the tables `[model]`, `[train]` and
+            `[search]`, whose keys are the fields of the configurations.
+
+    Raises:
+        ValueError: The file is not TOML, or a key or a value is wrong; the message
+            names the file, the key, the value and the remedy.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path}: no such recipe; give the path of a .toml file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a TOML file: {error}") from error
+    try:
+        return recipe_from_dict(tables)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
+    """A recipe from nested dictionaries, as TOML and JSON hold them.
+
+    Raises:
+        ValueError: A key or a value is wrong; the message names it and the remedy.
+    """
+    if "data" not in tables:
+        raise ValueError('the key "data" is missing; name the folder of `prepare`')
+    configs = {"model": ModelConfig, "train": TrainConfig, "search": SearchConfig}
+    unknown = set(tables) - {"data", *configs}
+    if unknown:
+        known = ", ".join(["data", *configs])
+        raise ValueError(f'unknown key "{min(unknown)}"; the keys are {known}')
+    parts = {
+        name: _config_from_dict(config, name, tables.get(name, {}))
+        for name, config in configs.items()
+    }
+    return Recipe(data=Path(tables["data"]), **parts)
+
+
+def _config_from_dict(config: type, table: str, values: Mapping[str, Any]) -> Any:
+    if not isinstance(values, Mapping):
+        raise ValueError(f'"{table}" is {values!r}; make it a table [{table}]')
+    types = get_type_hints(config)
+    for name, value in values.items():
+        if name not in types:
+            known = ", ".join(types)
+            raise ValueError(f'unknown key "{table}.{name}"; the keys are {known}')
+        if not _fits(value, types[name]):
+            raise ValueError(
+                f"{table}.{name} = {value!r} has the wrong type; "
+                f"give {_type_name(types[name])}"
+            )
+    try:
+        return config(**values)
+    except ValueError as error:
+        raise ValueError(f"{table}.{error}") from error
+
+
+def _fits(value: Any, expected: Any) -> bool:
+    """Whether a value read from TOML or JSON may stand in a field."""
+    if get_origin(expected) is Literal:
+        return isinstance(value, str)  # which string, the class itself checks
+    if expected is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, expected) and not isinstance(value, bool)
+
+
+def _type_name(expected: Any) -> str:
+    names = {int: "a whole number", float: "a number", int | None: "a whole number"}
+    return names.get(expected, "a string")

@@ -1,0 +1,56 @@
+"""Several processes that act as one: start-up and sums over all of them.
+
+Paper: §5.2
+Chapter: the_multi_gpu_trainer
+Tests: tests/test_distributed.py
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processes:
+    """This process's place among all that train together."""
+
+    rank: int
+    """Number of this process, from 0; only rank 0 writes files."""
+    world_size: int
+    """Number of processes."""
+    device: torch.device
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of every process's tensor, the same on all of them."""
+        if self.world_size > 1:
+            values = values.clone()
+            dist.all_reduce(values)
+        return values
+
+
+@contextmanager
+def join_processes() -> Iterator[Processes]:
+    """This process's place, from the environment that torchrun sets.
+
+    Without torchrun it is the only one. Each process takes the GPU of its local
+    rank, or the CPU where there is none.
+    """
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    rank = int(os.environ.get("RANK", "0"))
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    else:
+        device = torch.device("cpu")
+    if world_size > 1:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield Processes(rank=rank, world_size=world_size, device=device)
+    finally:
+        if world_size > 1:
+            dist.destroy_process_group()

@@ -1,0 +1,140 @@
+"""The encoder's and the decoder's layer, and the two parts they share.
+
+Paper: §3.1, 3.3
+Chapter: 03_1_encoder_and_decoder_stacks, 03_3_position_wise_feed_forward_networks
+Tests: tests/test_layers.py
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from transformer_lite.attention import KeysAndValues, MultiHeadAttention
+from transformer_lite.config import ModelConfig
+
+
+class FeedForward(nn.Module):
+    """The same two linear maps at every position: FFN(x) = max(0, xW₁ + b₁)W₂ + b₂.
+
+    Equation 2, Section 3.3.
+
+    Args:
+        d_model: Width of input and output.
+        d_ff: Width in between.
+    """
+
+    def __init__(self, d_model: int, d_ff: int) -> None:
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+
+    def forward(
+        self, x: Float[Tensor, "*batch d_model"]
+    ) -> Float[Tensor, "*batch d_model"]:
+        """Each position's vector, transformed on its own."""
+        # Deviation D2: no dropout on the ReLU's output, which the paper does not name.
+        return self.w_2(self.w_1(x).relu())
+
+
+class AddAndNorm(nn.Module):
+    """What follows every sub-layer: LayerNorm(x + Dropout(Sublayer(x))).
+
+    Sections 3.1 and 5.4.
+
+    Args:
+        d_model: Width of the vectors.
+        dropout: Probability with which an entry of the sub-layer's output is dropped.
+    """
+
+    def __init__(self, d_model: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        # Deviation D1: after the sum, as the paper writes; the authors' later code
+        # normalizes before the sub-layer.
+        # Deviation D9: PyTorch's ε of 1e-5 inside the root; the paper gives none.
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch d_model"],
+        sublayer_output: Float[Tensor, "*batch d_model"],
+    ) -> Float[Tensor, "*batch d_model"]:
+        """The normalized sum of a sub-layer's input and output."""
+        return self.norm(x + self.dropout(sublayer_output))
+
+
+def _attention(config: ModelConfig) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.d_model, config.num_heads, config.d_k, config.d_v, config.attention
+    )
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network (Section 3.1, Figure 1 left)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = _attention(config)
+        self.after_self_attention = AddAndNorm(config.d_model, config.dropout)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.after_feed_forward = AddAndNorm(config.d_model, config.dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch src_len d_model"],
+        mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> Float[Tensor, "batch src_len d_model"]:
+        """Each source position, having looked at all real source positions."""
+        x = self.after_self_attention(x, self.self_attention(x, x, mask))
+        return self.after_feed_forward(x, self.feed_forward(x))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, cross-attention, feed-forward (Section 3.1, Figure 1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = _attention(config)
+        self.after_self_attention = AddAndNorm(config.d_model, config.dropout)
+        self.cross_attention = _attention(config)
+        self.after_cross_attention = AddAndNorm(config.d_model, config.dropout)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.after_feed_forward = AddAndNorm(config.d_model, config.dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tgt_len d_model"],
+        memory: Float[Tensor, "batch src_len d_model"],
+        causal: Bool[Tensor, "tgt_len tgt_len"],
+        memory_mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """Each target position, from its past and from the encoder's output."""
+        x = self.after_self_attention(x, self.self_attention(x, x, causal[None, None]))
+        x = self.after_cross_attention(x, self.cross_attention(x, memory, memory_mask))
+        return self.after_feed_forward(x, self.feed_forward(x))
+
+    def step(
+        self,
+        x: Float[Tensor, "batch beams d_model"],
+        past: KeysAndValues,
+        memory: KeysAndValues,
+        memory_mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> tuple[Float[Tensor, "batch beams d_model"], KeysAndValues]:
+        """The newest position alone, and the past with that position added.
+
+        The beams of a sentence have pasts of their own, so for self-attention each
+        is a row of its own (`past` has batch · beams rows). They share one source,
+        so for cross-attention they are simply several queries.
+        """
+        rows = x.flatten(0, 1)[:, None]  # (batch · beams) × 1 × d_model
+        newest = self.self_attention.keys_and_values(rows)
+        past = KeysAndValues(
+            torch.cat([past.key, newest.key], dim=2),
+            torch.cat([past.value, newest.value], dim=2),
+        )
+        attended = self.self_attention.attend(rows, past).view_as(x)
+        x = self.after_self_attention(x, attended)
+        x = self.after_cross_attention(
+            x, self.cross_attention.attend(x, memory, memory_mask)
+        )
+        return self.after_feed_forward(x, self.feed_forward(x)), past

@@ -1,0 +1,45 @@
+"""What a run measured, one JSON object a line.
+
+Paper: §6
+Chapter: the_multi_gpu_trainer
+Tests: tests/test_metrics.py
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transformer_lite.checkpoint import write_whole
+
+
+class MetricsFile:
+    """A run's metrics.jsonl.
+
+    Args:
+        path: The file; its folder is made with the first record.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, step: int, **values: Any) -> None:
+        """Append a record of one step."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
+
+    def read(self) -> list[dict[str, Any]]:
+        """All records, the oldest first.
+
+        A line that a killed process left unfinished is not a record.
+        """
+        if not self.path.exists():
+            return []
+        lines = self.path.read_text(encoding="utf-8").split("\n")
+        return [json.loads(line) for line in lines[:-1]]
+
+    def forget_after(self, step: int) -> None:
+        """Drop the records of later steps, which are about to be taken again."""
+        kept = [record for record in self.read() if record["step"] <= step]
+        text = "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in kept)
+        write_whole(self.path, lambda partial: partial.write_text(text, "utf-8"))

@@ -1,0 +1,208 @@
+"""Encoder, decoder and the whole Transformer (Figure 1).
+
+Paper: §3, Figure 1
+Chapter: 03_model_architecture
+Tests: tests/test_model.py
+"""
+
+from typing import NamedTuple, Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from transformer_lite.attention import KeysAndValues
+from transformer_lite.config import ModelConfig
+from transformer_lite.layers import DecoderLayer, EncoderLayer
+from transformer_lite.masks import causal_mask, padding_mask
+from transformer_lite.positional import POSITIONS, Embedding
+from transformer_lite.tokenizer import PAD
+
+
+class Encoder(nn.Module):
+    """N identical layers that read the source sentence (Section 3.1).
+
+    Args:
+        config: The model's shape.
+        embedding: The matrix that encoder, decoder and output share.
+    """
+
+    def __init__(self, config: ModelConfig, embedding: Embedding) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.positions = POSITIONS[config.positions](config.d_model, config.max_len)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(
+            EncoderLayer(config) for _ in range(config.num_layers)
+        )
+
+    def forward(
+        self,
+        src_ids: Int[Tensor, "batch src_len"],
+        mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> Float[Tensor, "batch src_len d_model"]:
+        """A vector for each source token that knows its whole sentence."""
+        x = self.dropout(self.positions(self.embedding(src_ids)))
+        for layer in self.layers:
+            x = layer(x, mask)
+        # Deviation D6: no further LayerNorm here; each layer ends in one already.
+        return x
+
+
+class DecoderState(NamedTuple):
+    """All that the decoder keeps from one generated token to the next."""
+
+    memory: tuple[KeysAndValues, ...]
+    """Each layer's projection of the encoder's output; one row a sentence."""
+    memory_mask: Bool[Tensor, "batch 1 1 src_len"]
+    past: tuple[KeysAndValues, ...]
+    """Each layer's projection of the tokens so far; one row a beam of a sentence."""
+    length: int
+    """Tokens taken in so far."""
+
+    def reorder(self, beams: Int[Tensor, "batch beams"]) -> Self:
+        """The state in which beam j of sentence i continues old beam beams[i, j]."""
+        batch = beams.size(0)
+        old_beams = self.past[0].key.size(0) // batch
+        first_row = torch.arange(batch, device=beams.device)[:, None] * old_beams
+        rows = (first_row + beams).flatten()
+        return self._replace(past=_take_rows(self.past, rows))
+
+    def keep(self, sentences: Int[Tensor, " kept"]) -> Self:
+        """The state of these sentences alone; the others have left the batch."""
+        batch = self.memory_mask.size(0)
+        beams = self.past[0].key.size(0) // batch
+        offset = torch.arange(beams, device=sentences.device)
+        rows = (sentences[:, None] * beams + offset).flatten()
+        return self._replace(
+            memory=_take_rows(self.memory, sentences),
+            memory_mask=self.memory_mask[sentences],
+            past=_take_rows(self.past, rows),
+        )
+
+
+def _take_rows(
+    caches: tuple[KeysAndValues, ...], rows: Int[Tensor, " rows"]
+) -> tuple[KeysAndValues, ...]:
+    return tuple(KeysAndValues(cache.key[rows], cache.value[rows]) for cache in caches)
+
+
+class Decoder(nn.Module):
+    """N identical layers that write the target sentence (Section 3.1).
+
+    Args:
+        config: The model's shape.
+        embedding: The matrix that encoder, decoder and output share.
+    """
+
+    def __init__(self, config: ModelConfig, embedding: Embedding) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.positions = POSITIONS[config.positions](config.d_model, config.max_len)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(
+            DecoderLayer(config) for _ in range(config.num_layers)
+        )
+
+    def forward(
+        self,
+        tgt_ids: Int[Tensor, "batch tgt_len"],
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> Float[Tensor, "batch tgt_len vocab"]:
+        """For each target position, a score for every token that may come next.
+
+        Padding stands at the end of a target, where the causal mask hides it from
+        every real position already, so it needs no mask of its own.
+        """
+        causal = causal_mask(tgt_ids.size(1), device=tgt_ids.device)
+        x = self.dropout(self.positions(self.embedding(tgt_ids)))
+        for layer in self.layers:
+            x = layer(x, memory, causal, memory_mask)
+        return self.embedding.logits(x)
+
+    def start(
+        self,
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> DecoderState:
+        """The state before the first token, with one beam for each sentence."""
+        projected = tuple(
+            layer.cross_attention.keys_and_values(memory) for layer in self.layers
+        )
+        nothing = tuple(
+            layer.self_attention.keys_and_values(memory[:, :0]) for layer in self.layers
+        )
+        return DecoderState(projected, memory_mask, nothing, 0)
+
+    def step(
+        self, last_ids: Int[Tensor, "batch beams"], state: DecoderState
+    ) -> tuple[Float[Tensor, "batch beams vocab"], DecoderState]:
+        """Scores for the token after `last_ids`, and the state that includes them.
+
+        Equal to the last position of `forward` on all tokens so far, at the cost of
+        one position.
+        """
+        embedded = self.embedding(last_ids).flatten(0, 1)[:, None]
+        x = self.dropout(self.positions(embedded, start=state.length))
+        x = x.view(*last_ids.shape, -1)
+        past = []
+        for layer, layer_past, memory in zip(
+            self.layers, state.past, state.memory, strict=True
+        ):
+            x, layer_past = layer.step(x, layer_past, memory, state.memory_mask)
+            past.append(layer_past)
+        state = state._replace(past=tuple(past), length=state.length + 1)
+        return self.embedding.logits(x), state
+
+
+class Transformer(nn.Module):
+    """The encoder–decoder model of Figure 1.
+
+    One matrix embeds source tokens, embeds target tokens and scores the output
+    (Section 3.4).
+
+    Args:
+        config: The model's shape; `transformer_lite.config.BASE` is the paper's.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        embedding = Embedding(config.vocab_size, config.d_model)
+        self.encoder = Encoder(config, embedding)
+        self.decoder = Decoder(config, embedding)
+        self.apply(_initialize)
+
+    def forward(
+        self,
+        src_ids: Int[Tensor, "batch src_len"],
+        tgt_ids: Int[Tensor, "batch tgt_len"],
+    ) -> Float[Tensor, "batch tgt_len vocab"]:
+        """Scores of the next token at each target position, teacher-forced.
+
+        Args:
+            src_ids: Source tokens, each row ended by EOS and filled up with PAD.
+            tgt_ids: Target tokens from BOS on, filled up with PAD.
+        """
+        mask = padding_mask(src_ids, PAD)
+        return self.decoder(tgt_ids, self.encoder(src_ids, mask), mask)
+
+    def start(self, src_ids: Int[Tensor, "batch src_len"]) -> DecoderState:
+        """The decoder's state before the first token, the source having been read."""
+        mask = padding_mask(src_ids, PAD)
+        return self.decoder.start(self.encoder(src_ids, mask), mask)
+
+    def num_parameters(self) -> int:
+        """Number of trained numbers, the shared matrix counted once (Table 3)."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def _initialize(module: nn.Module) -> None:
+    """Glorot-uniform matrices and zero biases."""
+    # Deviation D7: the paper is silent. Glorot's bound keeps a signal's variance
+    # through a linear map about equal, forwards and backwards.
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -1,0 +1,107 @@
+"""Text to token ids and back, by sentencepiece's byte-pair encoding.
+
+Paper: §5.1
+Chapter: 05_1_training_data_and_batching
+Tests: tests/test_tokenizer.py
+"""
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+import sentencepiece
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+
+
+class Tokenizer:
+    """One sub-word vocabulary for both languages (Section 5.1).
+
+    No text is normalized, so `decode(encode(text)) == text` for any text made of
+    characters that occurred in training. The vocabulary marks spaces with "▁",
+    therefore that one character itself comes back as a space.
+
+    Args:
+        model: A serialized sentencepiece model.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @classmethod
+    def train(cls, lines: Iterable[str], vocab_size: int) -> Self:
+        """A tokenizer learned from these lines, which must be training data alone.
+
+        Raises:
+            ValueError: The lines hold too little text for `vocab_size`, or more
+                different characters than it has room for; the message names the
+                size that is possible.
+        """
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=vocab_size,
+                pad_id=PAD,
+                bos_id=BOS,
+                eos_id=EOS,
+                unk_id=UNK,
+                character_coverage=1.0,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise ValueError(_explain(str(error), vocab_size)) from error
+        return cls(model.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The tokenizer saved at `path`.
+
+        Raises:
+            ValueError: There is no sentencepiece model at `path`.
+        """
+        try:
+            return cls(path.read_bytes())
+        except FileNotFoundError:
+            raise ValueError(f"{path}: no such tokenizer; run `prepare`") from None
+        except RuntimeError as error:
+            raise ValueError(
+                f"{path}: not a sentencepiece model; run `prepare` again"
+            ) from error
+
+    def save(self, path: Path) -> None:
+        """Write the model as sentencepiece's own file format."""
+        path.write_bytes(self._processor.serialized_model_proto())
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids, the four special ones included."""
+        return self._processor.get_piece_size()
+
+    def encode(self, text: str) -> list[int]:
+        """The text's token ids, without BOS and EOS."""
+        return self._processor.encode(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids; PAD, BOS and EOS vanish, UNK becomes " ⁇ "."""
+        return self._processor.decode(list(ids))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The vocabulary's entry for each id, for labels of figures."""
+        return [self._processor.id_to_piece(id_) for id_ in ids]
+
+
+def _explain(error: str, vocab_size: int) -> str:
+    """Sentencepiece's complaint about the vocabulary's size, with a remedy."""
+    start = f"vocab_size = {vocab_size} does not fit this corpus"
+    if "<=" in error:
+        largest = error.split("<=")[-1].strip(" .\n")
+        return f"{start}, which has too little text; give at most {largest}"
+    if "required_chars" in error or "smaller" in error:
+        return f"{start}, which has more different characters; give a larger one"
+    return f"{start}: {error}"

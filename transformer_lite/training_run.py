@@ -1,0 +1,121 @@
+"""A training run put together: recipe, data, model, trainer and samples.
+
+Paper: §5
+Chapter: the_multi_gpu_trainer
+Tests: tests/test_cli.py
+"""
+
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from transformer_lite import checkpoint
+from transformer_lite.batching import BatchStream, fixed_batches
+from transformer_lite.config import Recipe
+from transformer_lite.distributed import Processes, join_processes
+from transformer_lite.model import Transformer
+from transformer_lite.precision import choose_precision
+from transformer_lite.preparation import PreparedCorpus
+from transformer_lite.trainer import Trainer
+from transformer_lite.translator import Translator, read_run
+
+SAMPLES = 3
+"""Validation sentences whose translations are shown at each validation."""
+CHANGEABLE = ("max_steps", "average_checkpoints", "checkpoint_every", "validate_every")
+"""Settings that may differ when a run is gone on with."""
+
+
+def train_recipe(recipe: Recipe, out: Path) -> bool:
+    """Train by a recipe in the folder `out`; False if a signal ended it early.
+
+    A run that is in `out` already is gone on with.
+
+    Raises:
+        ValueError: The data is missing, or `out` holds another run.
+    """
+    corpus = PreparedCorpus(recipe.data)
+    model_config = replace(recipe.model, vocab_size=corpus.tokenizer.vocab_size)
+    recipe = replace(recipe, model=model_config)
+    with join_processes() as processes:
+        torch.manual_seed(recipe.train.seed)
+        model = Transformer(recipe.model).to(processes.device)
+        stream = BatchStream(
+            *corpus.ids("train"),
+            recipe.train.batch_tokens,
+            recipe.train.seed,
+            processes.rank,
+            processes.world_size,
+        )
+        validation = fixed_batches(*corpus.ids("valid"), recipe.train.batch_tokens)
+        if processes.rank == 0:
+            _open_run(recipe, out, corpus)
+            _announce(recipe, model, corpus, processes)
+        samples = _Samples(Translator(model, corpus.tokenizer, recipe.search), corpus)
+        trainer = Trainer(
+            model, stream, validation, recipe.train, out, processes, samples.translate
+        )
+        return trainer.train()
+
+
+class _Samples:
+    """The first validation sentences, translated again at every validation."""
+
+    def __init__(self, translator: Translator, corpus: PreparedCorpus) -> None:
+        sources, references = corpus.text("valid")
+        self.translator = translator
+        self.sources, self.references = sources[:SAMPLES], references[:SAMPLES]
+
+    def translate(self) -> dict[str, Any]:
+        """Show the translations; what is returned goes into the metrics."""
+        translations = self.translator.translate(self.sources)
+        for source, reference, translation in zip(
+            self.sources, self.references, translations, strict=True
+        ):
+            tqdm.write(f"  source       {source}", file=sys.stderr)
+            tqdm.write(f"  reference    {reference}", file=sys.stderr)
+            tqdm.write(f"  translation  {translation}", file=sys.stderr)
+        return {"translations": translations}
+
+
+def _open_run(recipe: Recipe, out: Path, corpus: PreparedCorpus) -> None:
+    """Make the run's folder, or see that it holds the same run."""
+    path = out / "config.json"
+    if path.exists():
+        _compare(read_run(out), recipe, out)
+    out.mkdir(parents=True, exist_ok=True)
+    corpus.tokenizer.save(out / "tokenizer.model")
+    checkpoint.write_whole(path, lambda partial: partial.write_text(_to_json(recipe)))
+
+
+def _to_json(recipe: Recipe) -> str:
+    return json.dumps(asdict(recipe), indent=2, default=str) + "\n"
+
+
+def _compare(old: Recipe, new: Recipe, out: Path) -> None:
+    for part in ("model", "train"):
+        before, now = asdict(getattr(old, part)), asdict(getattr(new, part))
+        for name, value in now.items():
+            if name not in CHANGEABLE and before[name] != value:
+                raise ValueError(
+                    f"{out}: holds a run with {part}.{name} = {before[name]!r}, now it "
+                    f"is {value!r}; give another --out, or the old value"
+                )
+
+
+def _announce(
+    recipe: Recipe, model: Transformer, corpus: PreparedCorpus, processes: Processes
+) -> None:
+    """Say what is about to run, and on what."""
+    precision = choose_precision(recipe.train.precision, processes.device)
+    chosen = "found by detection" if recipe.train.precision == "auto" else "as asked"
+    print(
+        f"{model.num_parameters():,} parameters, {corpus.sizes['train']:,} pairs, "
+        f"{processes.world_size} × {processes.device.type}, "
+        f"precision {precision} ({chosen})",
+        file=sys.stderr,
+    )

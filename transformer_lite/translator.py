@@ -1,0 +1,170 @@
+"""A trained model that translates text, and scores for what it translates.
+
+Paper: §6.1
+Chapter: 06_1_machine_translation
+Tests: tests/test_translator.py
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import sacrebleu
+import torch
+
+from transformer_lite import checkpoint
+from transformer_lite.batching import pad
+from transformer_lite.config import Recipe, SearchConfig, recipe_from_dict
+from transformer_lite.model import Transformer
+from transformer_lite.search import Hypothesis, beam_search, greedy_search
+from transformer_lite.tokenizer import BOS, EOS, Tokenizer
+
+
+class Translator:
+    """Text in, text out.
+
+    Args:
+        model: A trained model; it should be in evaluation mode.
+        tokenizer: The vocabulary that it was trained with.
+        search: How to search, unless a call says otherwise.
+    """
+
+    def __init__(
+        self, model: Transformer, tokenizer: Tokenizer, search: SearchConfig
+    ) -> None:
+        self.model, self.tokenizer, self.search = model, tokenizer, search
+
+    @classmethod
+    def load(cls, run: Path, weights: Path | None = None) -> Self:
+        """The translator of a run's folder.
+
+        Args:
+            run: The folder that `train` wrote.
+            weights: Which checkpoint; by default the average, else the best, else
+                the newest one.
+
+        Raises:
+            ValueError: The folder holds no run, no checkpoint or a damaged one.
+        """
+        recipe = read_run(run)
+        model = Transformer(recipe.model)
+        checkpoint.load_weights(model, weights or default_weights(run))
+        if torch.cuda.is_available():
+            model.cuda()
+        tokenizer = Tokenizer.load(run / "tokenizer.model")
+        return cls(model.eval(), tokenizer, recipe.search)
+
+    def translate(
+        self, sentences: Sequence[str], search: SearchConfig | None = None
+    ) -> list[str]:
+        """The translation of each sentence, in their order.
+
+        Raises:
+            ValueError: A sentence is longer than the model allows; the message
+                gives its number.
+        """
+        return [
+            self.tokenizer.decode(output.ids)
+            for output in self.hypotheses(sentences, search)
+        ]
+
+    def hypotheses(
+        self, sentences: Sequence[str], search: SearchConfig | None = None
+    ) -> list[Hypothesis]:
+        """The same as `translate`, as ids with their scores."""
+        search = search or self.search
+        sources = [[*self.tokenizer.encode(text), EOS] for text in sentences]
+        self._check_lengths(sources, search)
+        # Sentences of like length share a batch: they need no padding, and they end
+        # at about the same time.
+        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+        found: list[Hypothesis | None] = [None] * len(sources)
+        for start in range(0, len(order), search.batch_sentences):
+            rows = order[start : start + search.batch_sentences]
+            outputs = self._search([sources[i] for i in rows], search)
+            for i, output in zip(rows, outputs, strict=True):
+                found[i] = output
+        return found
+
+    @torch.inference_mode()
+    def _search(
+        self, sources: list[list[int]], search: SearchConfig
+    ) -> list[Hypothesis]:
+        device = self.model.encoder.embedding.weight.device
+        src_ids = pad(sources).to(device)
+        limits = torch.tensor([len(ids) - 1 + search.max_extra for ids in sources])
+        state, step = self.model.start(src_ids), self.model.decoder.step
+        if search.beam_size == 1:
+            return greedy_search(step, state, limits.to(device), BOS, EOS)
+        return beam_search(
+            step, state, limits.to(device), BOS, EOS, search.beam_size, search.alpha
+        )
+
+    def _check_lengths(self, sources: list[list[int]], search: SearchConfig) -> None:
+        longest = self.model.config.max_len - search.max_extra
+        for number, ids in enumerate(sources, start=1):
+            if len(ids) > longest:
+                raise ValueError(
+                    f"line {number}: {len(ids)} tokens are more than the {longest} "
+                    "that model.max_len and search.max_extra leave; split the sentence"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """How close translations come to their references."""
+
+    bleu: float
+    """Corpus BLEU by sacrebleu's defaults, on cased, detokenized text."""
+    signature: str
+    """Sacrebleu's statement of how that was computed."""
+    chrf: float
+    """Corpus chrF2."""
+    exact_match: float
+    """Percentage of translations that equal their reference."""
+    sentences: int
+
+
+def score(translations: Sequence[str], references: Sequence[str]) -> Scores:
+    """BLEU, chrF and exact matches of translations against one reference each."""
+    bleu = sacrebleu.BLEU()
+    equal = sum(a == b for a, b in zip(translations, references, strict=True))
+    return Scores(
+        bleu=bleu.corpus_score(translations, [references]).score,
+        signature=str(bleu.get_signature()),
+        chrf=sacrebleu.CHRF().corpus_score(translations, [references]).score,
+        exact_match=100 * equal / len(references),
+        sentences=len(references),
+    )
+
+
+def read_run(run: Path) -> Recipe:
+    """The configuration that a run's folder was trained with.
+
+    Raises:
+        ValueError: The folder holds no run.
+    """
+    path = run / "config.json"
+    try:
+        return recipe_from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file; give the folder of a run") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: not a run's configuration: {error}") from error
+
+
+def default_weights(run: Path) -> Path:
+    """The checkpoint to translate with: the average, the best or the newest.
+
+    Raises:
+        ValueError: There is none.
+    """
+    folder = run / "checkpoints"
+    named = [folder / "average.safetensors", folder / "best.safetensors"]
+    candidates = [path for path in named if path.exists()]
+    candidates += reversed(checkpoint.step_checkpoints(folder))
+    if not candidates:
+        raise ValueError(f"{folder}: no checkpoint yet; run `train` first")
+    return candidates[0]
