@@ -165,6 +165,31 @@ class MarkovChain:
             key=lambda ids: score(self.log_prob(sentence, ids), len(ids) + 1),
         )
 
+    def beam_search_by_lists(self, sentence, max_length, beam_size, penalty):
+        """Ids and score that a beam search finds, one output after the other."""
+        table = self.table[sentence].double().log_softmax(dim=-1).tolist()
+        beams, finished = [([BOS, BOS], 0.0)], []
+        for length in range(1, max_length + 1):
+            words = (*WORDS, EOS) if length < max_length else (EOS,)
+            extended = [
+                ([*ids, word], log_prob + table[ids[-2]][ids[-1]][word])
+                for ids, log_prob in beams
+                for word in words
+            ]
+            extended.sort(key=lambda output: output[1], reverse=True)
+            finished += [
+                (ids[2:-1], log_prob / penalty(length))
+                for ids, log_prob in extended[:beam_size]
+                if ids[-1] == EOS
+            ]
+            beams = [output for output in extended if output[0][-1] != EOS][:beam_size]
+            best = max((score for _, score in finished), default=-math.inf)
+            if len(finished) >= beam_size or not beams:
+                break
+            if best >= beams[0][1] / penalty(max_length):
+                break
+        return max(finished, key=lambda output: output[1])
+
 
 # torch.nn with our weights. Each function returns pairs: our matrices, which lie on
 # top of each other in PyTorch's one, and PyTorch's.

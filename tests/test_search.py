@@ -81,6 +81,19 @@ def test_brute_force_and_search_agree_at_any_alpha(seed, alpha, max_length):
 
 
 @examples
+@given(seeds, max_lengths, st.integers(1, 5), st.sampled_from([0.0, 0.6, 2.0]))
+def test_a_small_beam_finds_what_the_definition_finds(seed, lengths, beam_size, alpha):
+    chain = MarkovChain(len(lengths), seed)
+    found = search_chain(chain, lengths, beam_size, alpha)
+    for sentence, (hypothesis, limit) in enumerate(zip(found, lengths, strict=True)):
+        ids, score = chain.beam_search_by_lists(
+            sentence, limit, beam_size, lambda n: ((5 + n) / 6) ** alpha
+        )
+        assert hypothesis.ids == ids
+        assert hypothesis.score == pytest.approx(score, abs=1e-4)
+
+
+@examples
 @given(seeds, max_lengths, st.integers(1, 5), st.floats(0, 2))
 def test_log_prob_and_score_are_those_of_the_output(seed, lengths, beam_size, alpha):
     chain = MarkovChain(len(lengths), seed)
@@ -166,6 +179,17 @@ def test_a_beam_finds_what_greedy_search_misses():
     chain.table[0, CHAIN_BOS, 3] = torch.tensor([-math.inf, 9.0, 0.0, 0.0, 0.0])
     assert search_chain_greedily(chain, [5])[0].ids[0] == 2
     assert search_chain(chain, [5], 2, 0.0)[0].ids == [3]
+
+
+def test_an_output_that_ends_leaves_its_place_to_an_unfinished_one():
+    """The third likeliest start, kept because the likeliest is an end, wins."""
+    chain = MarkovChain(sentences=1, seed=5)
+    end, first, second, third = 0.4, 0.34, 0.25, 0.01
+    starts = torch.tensor([0, end, first, second, third]).log()
+    chain.table[0, CHAIN_BOS, CHAIN_BOS] = starts
+    chain.table[0, CHAIN_BOS, 2] = torch.tensor([-math.inf, 0.0, 0.0, 0.0, 0.0])
+    chain.table[0, CHAIN_BOS, 3] = torch.tensor([-math.inf, 9.0, 0.0, 0.0, 0.0])
+    assert search_chain(chain, [2], 2, 3.0)[0].ids == [3]
 
 
 def test_sentences_leave_the_batch_when_they_are_finished():

@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import islice, pairwise
 
+import jaxtyping
 import pytest
 
 from transformer_lite.toy_grammar import (
@@ -57,7 +58,14 @@ FINITE = {verb.german.split("|")[-1] for verb in VERBS}
 
 @pytest.fixture(scope="module")
 def pairs() -> list[ToyPair]:
-    return list(islice(generate_pairs(seed=0), 20_000))
+    # Checking types takes far longer than making 20,000 sentences. The other streams
+    # of this file are short, and checked.
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        return list(islice(generate_pairs(seed=0), 20_000))
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def german_clauses(pair: ToyPair) -> list[list[str]]:

@@ -140,68 +140,51 @@ def test_an_epoch_is_longer_than_the_time_between_checkpoints():
     assert all(step % length for step in range(3, TRAIN["max_steps"], 3))
 
 
-interruptions = pytest.mark.parametrize(
-    "steps", [[2], [5], [7], [4, 3], [8, 2], [2, 2, 5]], ids=str
-)
-ways = pytest.mark.parametrize(
-    "how", ["crash", signal.SIGTERM, signal.SIGINT], ids=["crash", "term", "int"]
-)
+INTERRUPTIONS = [(2,), (5,), (7,), (10,), (4, 3), (8, 2), (2, 2, 5)]
+WAYS = {"crash": "crash", "term": signal.SIGTERM, "int": signal.SIGINT}
 
 
-@interruptions
-@ways
-def test_an_interrupted_run_ends_with_the_same_weights(
-    whole, tmp_path, monkeypatch, steps, how
-):
-    for step in steps:
-        interrupt(tmp_path, monkeypatch, step, how)
-    train(tmp_path)
-    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+@pytest.fixture(scope="module", params=INTERRUPTIONS, ids=str)
+def steps(request):
+    """In which step of each attempt a run is interrupted."""
+    return request.param
 
 
-@interruptions
-@ways
-def test_an_interrupted_run_ends_with_the_same_optimizer_and_random_state(
-    whole, tmp_path, monkeypatch, steps, how
-):
-    for step in steps:
-        interrupt(tmp_path, monkeypatch, step, how)
-    train(tmp_path)
+@pytest.fixture(scope="module", params=WAYS.values(), ids=WAYS.keys())
+def interrupted(request, steps, tmp_path_factory):
+    """The folder of a run that was interrupted, and gone on with to its end."""
+    run = tmp_path_factory.mktemp("interrupted")
+    with pytest.MonkeyPatch.context() as patch:
+        for step in steps:
+            interrupt(run, patch, step, request.param)
+    train(run)
+    return run
+
+
+@pytest.mark.parametrize("name", ["step-00000011", "best", "average"])
+def test_an_interrupted_run_ends_with_the_same_weights(whole, interrupted, name):
+    assert same_file(whole, interrupted, f"{name}.safetensors")
+
+
+def test_an_interrupted_run_ends_with_the_same_training_state(whole, interrupted):
     one, two = (
         checkpoint.load_training(run / "checkpoints" / "step-00000011.training.pt")
-        for run in (whole, tmp_path)
+        for run in (whole, interrupted)
     )
     assert torch.equal(one.pop("random_state"), two.pop("random_state"))
-    for state in zip(
-        one.pop("optimizer")["state"].values(),
-        two.pop("optimizer")["state"].values(),
-        strict=True,
-    ):
-        assert same_weights(*state)
+    states = [state.pop("optimizer")["state"] for state in (one, two)]
+    assert len(states[0]) > 10
+    for state, other in zip(*map(dict.values, states), strict=True):
+        assert same_weights(state, other)
     assert one == two
 
 
-@ways
-@pytest.mark.parametrize("name", ["best.safetensors", "average.safetensors"])
-@pytest.mark.parametrize("steps", [[7], [10], [4, 3]], ids=str)
-def test_an_interrupted_run_ends_with_the_same_best_and_average(
-    whole, tmp_path, monkeypatch, steps, name, how
-):
-    for step in steps:
-        interrupt(tmp_path, monkeypatch, step, how)
-    train(tmp_path)
-    assert same_file(whole, tmp_path, name)
+def test_metrics_of_an_interrupted_run_are_those_of_a_whole_one(whole, interrupted):
+    assert without_speed(interrupted) == without_speed(whole)
 
 
-@interruptions
-@ways
-def test_metrics_of_an_interrupted_run_are_those_of_a_whole_one(
-    whole, tmp_path, monkeypatch, steps, how
-):
-    for step in steps:
-        interrupt(tmp_path, monkeypatch, step, how)
-    train(tmp_path)
-    assert without_speed(tmp_path) == without_speed(whole)
+def test_an_interrupted_run_leaves_the_same_files(whole, interrupted):
+    assert names(interrupted) == names(whole)
 
 
 def test_dropout_is_on_in_training(tmp_path, whole):
@@ -460,8 +443,10 @@ def test_after_a_loss_that_is_no_number_the_old_checkpoint_stands(
 
 
 def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkeypatch):
-    huge = Report(loss=2000.0, nll=2000.0, tokens=7)
-    monkeypatch.setattr(trainer, "train_step", lambda *_: huge)
+    def step(*arguments):
+        return train_step(*arguments)._replace(loss=2000.0, nll=2000.0)
+
+    monkeypatch.setattr(trainer, "train_step", step)
     assert trainer_of(tmp_path).train()
 
 

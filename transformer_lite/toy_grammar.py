@@ -176,13 +176,13 @@ def clause(order: str, subject: Phrase, verb: Verb, *others: Phrase) -> Phrase:
 
 
 class Speaker:
-    """Makes up one sentence, in which no word of the lexicon comes twice."""
+    """Makes up one sentence, in which no noun, adjective or verb comes twice."""
 
     def __init__(self, rng: Random):
         self.rng, self.used = rng, set()
 
     def choose(self, options: Sequence):
-        """One of the options that this sentence does not have yet."""
+        """One of the options, always more than a sentence uses up, not yet in it."""
         while (chosen := self.rng.choice(options)) in self.used:
             continue
         self.used.add(chosen)

@@ -44,15 +44,15 @@ import subprocess
 import sys
 
 if importlib.util.find_spec("transformer_lite") is None:
-    repository = "{repository}"
-    repository = os.environ.get("TRANSFORMER_LITE_GIT", repository)
+    package_url = "{repository}"
+    package_url = os.environ.get("TRANSFORMER_LITE_GIT", package_url)
     needed = """
 {needed}
     """
     # The package without its dependencies, so that this machine's torch stays as it
     # is; then those of the others that are missing.
     install = [sys.executable, "-m", "pip", "install", "--quiet"]
-    subprocess.run([*install, "--no-deps", f"git+{{repository}}"], check=True)
+    subprocess.run([*install, "--no-deps", f"git+{{package_url}}"], check=True)
     subprocess.run([*install, *needed.split()], check=True)
     importlib.invalidate_caches()'''
 
@@ -80,10 +80,12 @@ def setup_dependencies() -> list[str]:
 
 def with_setup_cell(notebook: NotebookNode) -> NotebookNode:
     """The notebook with the current setup cell as its first, whatever stood there."""
+    setup = nbformat.v4.new_code_cell(setup_source(), metadata=SETUP_METADATA)
     cells = notebook.cells
     if cells and is_setup_cell(cells[0]):
+        # The outputs below may be kept, and with them their numbering from this cell.
+        setup.execution_count = cells[0].execution_count
         cells = cells[1:]
-    setup = nbformat.v4.new_code_cell(setup_source(), metadata=SETUP_METADATA)
     notebook.cells = [setup, *cells]
     return notebook
 
