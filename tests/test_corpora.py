@@ -2,8 +2,9 @@
 
 import gzip
 import hashlib
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from transformer_lite.corpora import (
     MULTI30K_MIRRORS,
     MULTI30K_SHA256,
     ParallelFiles,
+    ToySplit,
     corpus_of_files,
     load_corpus,
 )
@@ -44,7 +46,9 @@ def test_windows_line_ends_do_not_belong_to_the_text(tmp_path):
     assert list(files(tmp_path, b"one\r\n", b"eins\r\n")) == [("one", "eins")]
 
 
-@pytest.mark.parametrize("separator", ["\u2028", "\u0085", "\x0b", "\x0c", "\x1c", "\r"])
+@pytest.mark.parametrize(
+    "separator", ["\u2028", "\u0085", "\x0b", "\x0c", "\x1c", "\r"]
+)
 def test_only_a_line_feed_ends_a_line(tmp_path, separator):
     text = f"one{separator}two"
     assert list(files(tmp_path, f"{text}\n".encode(), b"eins\n")) == [(text, "eins")]
@@ -131,21 +135,35 @@ def test_a_corpus_of_ones_own_has_the_splits_given(tmp_path):
     assert set(corpus_of_files(pair, pair, pair).splits) == {"train", "valid", "test"}
 
 
-def test_the_toy_corpus_has_the_sizes_promised():
-    splits = load_corpus("toy").splits
-    sizes = {name: sum(1 for _ in pairs) for name, pairs in splits.items()}
+@pytest.fixture
+def numbered(monkeypatch):
+    """The toy corpus with numbers in place of sentences, which take longer."""
+
+    def generate(seed):
+        return (SimpleNamespace(source=f"{seed} {i}", target=f"{i}") for i in count())
+
+    monkeypatch.setattr(corpora, "generate_pairs", generate)
+    return {name: list(pairs) for name, pairs in load_corpus("toy").splits.items()}
+
+
+def test_the_toy_corpus_has_the_sizes_promised(numbered):
+    sizes = {name: len(pairs) for name, pairs in numbered.items()}
     assert sizes == {"train": 10_000, "valid": 500, "test": 500}
 
 
-def test_splits_of_the_toy_corpus_share_no_sentence():
-    splits = [set(pairs) for pairs in load_corpus("toy").splits.values()]
-    sources = [{source for source, _ in pairs} for pairs in splits]
-    assert sum(map(len, sources)) == len(set.union(*sources)) == 11_000
+def test_splits_of_the_toy_corpus_share_no_sentence(numbered):
+    assert len(set().union(*numbered.values())) == 11_000
 
 
 def test_the_toy_corpus_is_always_the_same():
-    one, two = (list(islice(load_corpus("toy").splits["test"], 7)) for _ in range(2))
+    one, two = (list(islice(load_corpus("toy").splits["train"], 29)) for _ in range(2))
+    assert len(set(one)) == 29
     assert one == two
+
+
+def test_toy_splits_are_stretches_of_one_stream():
+    pairs = list(ToySplit(0, 29))
+    assert list(ToySplit(7, 11)) == pairs[7:18]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +209,9 @@ def published(fake, monkeypatch):
 
 def test_there_is_a_checksum_for_every_file_of_multi30k():
     splits = "train", "val", "test_2016_flickr"
-    names = {f"{split}.{language}" for split in splits for language in ("en", "de", "fr")}
+    names = {
+        f"{split}.{language}" for split in splits for language in ("en", "de", "fr")
+    }
     assert set(MULTI30K_SHA256) == names
     assert {len(value) for value in MULTI30K_SHA256.values()} == {64}
     assert len(set(MULTI30K_SHA256.values())) == 9
@@ -261,7 +281,10 @@ def test_a_download_takes_the_next_mirror_when_one_fails(published, monkeypatch)
 
     monkeypatch.delenv(DATA_VARIABLE)
     monkeypatch.setattr(corpora.pooch, "retrieve", retrieve)
-    assert next(iter(load_corpus("multi30k").splits["train"])) == ("train.en", "train.de")
+    assert next(iter(load_corpus("multi30k").splits["train"])) == (
+        "train.en",
+        "train.de",
+    )
     assert len(asked) == 2 * 6
 
 
@@ -270,14 +293,14 @@ def test_a_download_that_is_not_the_published_text_is_refused(fake, monkeypatch)
         return str(fake / fname)
 
     monkeypatch.delenv(DATA_VARIABLE)
-    monkeypatch.setattr(
-        corpora.pooch, "retrieve", lambda url, **rest: retrieve(**rest)
-    )
+    monkeypatch.setattr(corpora.pooch, "retrieve", lambda url, **rest: retrieve(**rest))
     with pytest.raises(ValueError, match=r"train\.en\.gz: not the published.*delete"):
         load_corpus("multi30k")
 
 
 def test_mirrors_are_pinned_to_one_version():
     assert len(MULTI30K_MIRRORS) >= 2
-    assert all("a3d2e0d26b56f3846f66a952536ffed4e401d05a" in m for m in MULTI30K_MIRRORS)
+    assert all(
+        "a3d2e0d26b56f3846f66a952536ffed4e401d05a" in m for m in MULTI30K_MIRRORS
+    )
     assert all(Path(mirror).name == "raw" for mirror in MULTI30K_MIRRORS)

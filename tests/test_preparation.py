@@ -184,7 +184,7 @@ def test_what_an_earlier_attempt_left_is_no_hindrance(tmp_path):
 
 
 def test_a_vocabulary_that_does_not_fit_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match="vocab_size = 5000 .* at most"):
+    with pytest.raises(ValueError, match=r"vocab_size = 5000 .* at most"):
         prepare(corpus_of(), tmp_path / "out", 5000, 256, skip_long=False)
     assert nothing_is_left(tmp_path)
 
@@ -203,7 +203,7 @@ def test_a_damaged_summary_is_named(tmp_path, content):
 
 def test_a_split_that_does_not_exist_is_named_with_those_that_do(prepared):
     for read in (prepared.ids, prepared.text):
-        with pytest.raises(ValueError, match='no split "tset"; .*train, valid, test'):
+        with pytest.raises(ValueError, match=r'no split "tset"; .*train, valid, test'):
             read("tset")
 
 

@@ -207,6 +207,15 @@ def test_a_search_ends_when_no_unfinished_output_can_win():
     assert len(chain.batch_sizes) <= 2
 
 
+def test_a_search_ends_when_as_many_outputs_as_beams_are_finished():
+    """Even where a longer output would win by a large alpha."""
+    chain = MarkovChain(sentences=1, seed=8)
+    chain.table[..., 1:] = 0
+    chain.table[..., CHAIN_EOS] = 0.1
+    assert search_chain(chain, [5], 1, 9.0)[0].ids == []
+    assert chain.batch_sizes == [1]
+
+
 def test_a_search_goes_on_while_a_longer_output_can_still_win():
     """With a large alpha the longest output wins although it is least likely."""
     chain = MarkovChain(sentences=1, seed=8)

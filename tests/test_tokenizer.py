@@ -109,7 +109,7 @@ def test_the_same_lines_give_the_same_vocabulary(tokenizer):
 
 
 def test_a_vocabulary_too_large_names_the_largest_that_works():
-    with pytest.raises(ValueError, match="vocab_size = 5000 .* at most") as caught:
+    with pytest.raises(ValueError, match=r"vocab_size = 5000 .* at most") as caught:
         Tokenizer.train(FEW_LETTERS, 5000)
     largest = int(re.search(r"at most (\d+)", str(caught.value))[1])
     assert Tokenizer.train(FEW_LETTERS, largest).vocab_size == largest
@@ -118,7 +118,7 @@ def test_a_vocabulary_too_large_names_the_largest_that_works():
 
 
 def test_a_vocabulary_too_small_names_the_smallest_that_works():
-    with pytest.raises(ValueError, match="vocab_size = 7 .* characters") as caught:
+    with pytest.raises(ValueError, match=r"vocab_size = 7 .* characters") as caught:
         Tokenizer.train(LINES, 7)
     smallest = max(int(number) for number in re.findall(r"\d+", str(caught.value)))
     assert Tokenizer.train(LINES, smallest).vocab_size == smallest

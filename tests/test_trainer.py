@@ -55,9 +55,7 @@ def trainer_of(run, d_ff=7, on_validation=dict, **changes):
     model = Transformer(ModelConfig(**{**vars(MODEL), "d_ff": d_ff}))
     stream = BatchStream(*pairs(61), config.batch_tokens, config.seed)
     validation = fixed_batches(*pairs(5), 60)
-    return Trainer(
-        model, stream, validation, config, run, on_validation=on_validation
-    )
+    return Trainer(model, stream, validation, config, run, on_validation=on_validation)
 
 
 def train(run, **changes):
@@ -301,7 +299,9 @@ def test_the_last_checkpoints_are_kept_and_older_ones_deleted(whole):
 def test_at_most_two_checkpoints_can_be_gone_on_with(tmp_path, kept):
     train(tmp_path, average_checkpoints=kept, checkpoint_every=1)
     states = [name.removesuffix(".training.pt") for name in names(tmp_path, "*.pt")]
-    weights = [path.stem for path in checkpoint.step_checkpoints(tmp_path / "checkpoints")]
+    weights = [
+        path.stem for path in checkpoint.step_checkpoints(tmp_path / "checkpoints")
+    ]
     assert len(weights) == kept
     assert states == weights[-2:]
 
@@ -350,9 +350,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(
     assert [same_weights(best, one) for one in seen] == [False, True, *[False] * 4]
 
 
-def test_a_run_gone_on_with_remembers_its_lowest_validation_loss(
-    tmp_path, monkeypatch
-):
+def test_a_run_gone_on_with_remembers_its_lowest_validation_loss(tmp_path, monkeypatch):
     path = tmp_path / "checkpoints" / "best.safetensors"
     losses(monkeypatch, 5.0, 3.0, 4.0)
     interrupt(tmp_path, monkeypatch, 7, "crash")
@@ -400,7 +398,9 @@ def test_line_separators_in_a_translation_do_not_stop_a_resume(tmp_path, monkeyp
     strange = {"translations": ["a\u2028b\u2029c\u0085d\x1ee"]}
     interrupt(tmp_path, monkeypatch, 5, "crash", on_validation=lambda: strange)
     train(tmp_path, on_validation=lambda: strange)
-    assert sum(record.get("translations") is not None for record in records(tmp_path)) == 6
+    assert (
+        sum(record.get("translations") is not None for record in records(tmp_path)) == 6
+    )
 
 
 def test_a_record_cut_short_by_a_crash_does_not_stop_a_resume(
@@ -525,9 +525,14 @@ def test_validation_restores_the_mode(training):
 @pytest.mark.parametrize("training", [True, False])
 def test_evaluation_mode_ends_after_an_error_too(training):
     model = small_model().train(training)
-    with pytest.raises(Crash), evaluation_mode(model):
-        assert not model.training
-        raise Crash
+
+    def inside():
+        with evaluation_mode(model):
+            assert not model.training
+            raise Crash
+
+    with pytest.raises(Crash):
+        inside()
     assert model.training is training
 
 

@@ -206,7 +206,9 @@ def test_chrf_is_that_of_sacrebleus_command_line(by_command_line):
 
 
 def test_the_signature_is_sacrebleus(by_command_line):
-    assert score(HYPOTHESES, REFERENCES).signature == by_command_line["BLEU"]["signature"]
+    assert (
+        score(HYPOTHESES, REFERENCES).signature == by_command_line["BLEU"]["signature"]
+    )
 
 
 def test_exact_matches_are_a_percentage():

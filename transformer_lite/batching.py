@@ -8,7 +8,7 @@ Tests: tests/test_batching.py
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,23 +36,23 @@ class Batch:
         cls,
         src: Sequence[Sequence[int] | np.ndarray],
         tgt: Sequence[Sequence[int] | np.ndarray],
-    ) -> Self:
+    ) -> "Batch":
         """A batch of plain token ids; BOS, EOS and PAD are added here."""
         return cls(
             pad([[*ids, EOS] for ids in src]), pad([[BOS, *ids, EOS] for ids in tgt])
         )
 
     @property
-    def tgt_input(self) -> Int[Tensor, "batch tgt_len-1"]:
+    def tgt_input(self) -> Int[Tensor, "batch steps"]:
         """What the decoder reads: the target shifted right by BOS (§3.1)."""
         return self.tgt_ids[:, :-1]
 
     @property
-    def labels(self) -> Int[Tensor, "batch tgt_len-1"]:
+    def labels(self) -> Int[Tensor, "batch steps"]:
         """What the decoder should say after each token that it reads."""
         return self.tgt_ids[:, 1:]
 
-    def to(self, device: torch.device) -> Self:
+    def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
         return type(self)(self.src_ids.to(device), self.tgt_ids.to(device))
 

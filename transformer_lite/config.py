@@ -9,6 +9,7 @@ Chapter: 06_2_model_variations
 Tests: tests/test_config.py
 """
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -122,7 +123,8 @@ class TrainConfig:
             "validate_every",
         ):
             _require(self, name, getattr(self, name) >= 1, "give at least 1")
-        _require(self, "rate_scale", self.rate_scale > 0, "give more than 0")
+        _require(self, "rate_scale", 0 < self.rate_scale < math.inf, "give more than 0")
+        _require(self, "seed", 0 <= self.seed < 2**63, "give 0 or more")
         _require(
             self,
             "label_smoothing",
@@ -153,7 +155,7 @@ class SearchConfig:
         """Refuse values that no search can have."""
         for name in ("beam_size", "max_extra", "batch_sentences"):
             _require(self, name, getattr(self, name) >= 1, "give at least 1")
-        _require(self, "alpha", self.alpha >= 0, "give 0 or more")
+        _require(self, "alpha", 0 <= self.alpha < math.inf, "give 0 or more")
 
 
 BASE = ModelConfig()
@@ -231,6 +233,8 @@ def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
     """
     if "data" not in tables:
         raise ValueError('the key "data" is missing; name the folder of `prepare`')
+    if not isinstance(tables["data"], str):
+        raise ValueError(f'"data" is {tables["data"]!r}; name the folder of `prepare`')
     configs = {"model": ModelConfig, "train": TrainConfig, "search": SearchConfig}
     unknown = set(tables) - {"data", *configs}
     if unknown:
@@ -243,7 +247,7 @@ def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
     return Recipe(data=Path(tables["data"]), **parts)
 
 
-def _config_from_dict(config: type, table: str, values: Mapping[str, Any]) -> Any:
+def _config_from_dict(config: type, table: str, values: Any) -> Any:
     if not isinstance(values, Mapping):
         raise ValueError(f'"{table}" is {values!r}; make it a table [{table}]')
     types = get_type_hints(config)
@@ -256,6 +260,7 @@ def _config_from_dict(config: type, table: str, values: Mapping[str, Any]) -> An
                 f"{table}.{name} = {value!r} has the wrong type; "
                 f"give {_type_name(types[name])}"
             )
+    values = {n: float(v) if types[n] is float else v for n, v in values.items()}
     try:
         return config(**values)
     except ValueError as error:

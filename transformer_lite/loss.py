@@ -45,9 +45,10 @@ def label_smoothed_loss(
     """
     labels = labels.flatten()
     is_real = labels != pad_id
-    loss, nll = _SmoothedCrossEntropy.apply(
-        logits.flatten(0, -2).float(), labels, is_real, smoothing
-    )
+    # Sums of this many terms want at least fp32, whatever the model computes in.
+    at_least_fp32 = torch.promote_types(logits.dtype, torch.float32)
+    logits = logits.flatten(0, -2).to(at_least_fp32)
+    loss, nll = _SmoothedCrossEntropy.apply(logits, labels, is_real, smoothing)
     return LossSums(loss, nll, is_real.sum())
 
 

@@ -5,7 +5,7 @@ Chapter: 03_model_architecture
 Tests: tests/test_model.py
 """
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -60,7 +60,7 @@ class DecoderState(NamedTuple):
     length: int
     """Tokens taken in so far."""
 
-    def reorder(self, beams: Int[Tensor, "batch beams"]) -> Self:
+    def reorder(self, beams: Int[Tensor, "batch beams"]) -> "DecoderState":
         """The state in which beam j of sentence i continues old beam beams[i, j]."""
         batch = beams.size(0)
         old_beams = self.past[0].key.size(0) // batch
@@ -68,7 +68,7 @@ class DecoderState(NamedTuple):
         rows = (first_row + beams).flatten()
         return self._replace(past=_take_rows(self.past, rows))
 
-    def keep(self, sentences: Int[Tensor, " kept"]) -> Self:
+    def keep(self, sentences: Int[Tensor, " kept"]) -> "DecoderState":
         """The state of these sentences alone; the others have left the batch."""
         batch = self.memory_mask.size(0)
         beams = self.past[0].key.size(0) // batch

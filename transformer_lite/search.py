@@ -10,20 +10,21 @@ Tests: tests/test_search.py
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
+@runtime_checkable
 class SearchState(Protocol):
     """What a model remembers from one token to the next."""
 
-    def reorder(self, beams: Int[Tensor, "batch beams"]) -> Self:
+    def reorder(self, beams: Int[Tensor, "batch beams"]) -> "SearchState":
         """The state in which beam j of sentence i continues old beam beams[i, j]."""
 
-    def keep(self, sentences: Int[Tensor, " kept"]) -> Self:
+    def keep(self, sentences: Int[Tensor, " kept"]) -> "SearchState":
         """The state of these sentences alone."""
 
 
@@ -52,7 +53,7 @@ def length_penalty(length: int, alpha: float) -> float:
     >>> length_penalty(1, alpha=0.6)
     1.0
     >>> round(length_penalty(25, alpha=0.6), 3)
-    2.72
+    2.627
     """
     return ((5 + length) / 6) ** alpha
 
@@ -73,7 +74,11 @@ def greedy_search(
         max_lengths: Most tokens of each output, EOS included, which is always last.
         bos_id: The token before the first.
         eos_id: The token that ends an output.
+
+    Raises:
+        ValueError: A sentence may have no token at all.
     """
+    _require_room(max_lengths)
     outputs: list[list[int]] = [[] for _ in max_lengths]
     log_probs = [0.0] * len(outputs)
     sentences = torch.arange(len(outputs), device=max_lengths.device)
@@ -99,6 +104,14 @@ def greedy_search(
         Hypothesis(ids[:-1], log_prob, log_prob)
         for ids, log_prob in zip(outputs, log_probs, strict=True)
     ]
+
+
+def _require_room(max_lengths: Int[Tensor, " batch"]) -> None:
+    if (max_lengths < 1).any():
+        raise ValueError(
+            f"max_lengths = {max_lengths.tolist()} leaves no room for EOS; "
+            "give each sentence at least 1"
+        )
 
 
 class _Candidates(NamedTuple):
@@ -135,7 +148,11 @@ def beam_search(
         eos_id: The token that ends an output.
         beam_size: Outputs kept at every step; 1 is greedy search.
         alpha: Exponent of the length penalty.
+
+    Raises:
+        ValueError: A sentence may have no token at all.
     """
+    _require_room(max_lengths)
     finished: list[list[Hypothesis]] = [[] for _ in max_lengths]
     sentences = torch.arange(len(finished), device=max_lengths.device)
     ids = torch.full_like(sentences, bos_id)[:, None, None]  # batch × beams × length

@@ -7,7 +7,6 @@ Tests: tests/test_sequences.py
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from jaxtyping import Int
@@ -32,7 +31,7 @@ class Sequences:
         self._offsets = offsets
 
     @classmethod
-    def from_lists(cls, lists: Iterable[list[int]]) -> Self:
+    def from_lists(cls, lists: Iterable[list[int]]) -> "Sequences":
         """Sequences in memory."""
         arrays = [np.asarray(ids, dtype=np.int32) for ids in lists]
         offsets = np.cumsum([0, *(len(ids) for ids in arrays)], dtype=np.int64)
@@ -40,7 +39,7 @@ class Sequences:
         return cls(flat, offsets)
 
     @classmethod
-    def load(cls, stem: Path) -> Self:
+    def load(cls, stem: Path) -> "Sequences":
         """The sequences saved under this stem, memory-mapped.
 
         Raises:

@@ -8,7 +8,6 @@ Tests: tests/test_tokenizer.py
 import io
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
 
 import sentencepiece
 
@@ -30,7 +29,7 @@ class Tokenizer:
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
     @classmethod
-    def train(cls, lines: Iterable[str], vocab_size: int) -> Self:
+    def train(cls, lines: Iterable[str], vocab_size: int) -> "Tokenizer":
         """A tokenizer learned from these lines, which must be training data alone.
 
         Raises:
@@ -59,7 +58,7 @@ class Tokenizer:
         return cls(model.getvalue())
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path) -> "Tokenizer":
         """The tokenizer saved at `path`.
 
         Raises:

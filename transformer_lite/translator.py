@@ -9,7 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import sacrebleu
 import torch
@@ -37,7 +36,7 @@ class Translator:
         self.model, self.tokenizer, self.search = model, tokenizer, search
 
     @classmethod
-    def load(cls, run: Path, weights: Path | None = None) -> Self:
+    def load(cls, run: Path, weights: Path | None = None) -> "Translator":
         """The translator of a run's folder.
 
         Args:

@@ -1,0 +1,711 @@
+"""The five verbs do their work, and answer bad input with one line and status 2."""
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from transformer_lite import checkpoint, corpora, training_run
+from transformer_lite.cli import INTERRUPTED, VERBS, main
+from transformer_lite.config import load_recipe
+from transformer_lite.preparation import PreparedCorpus
+from transformer_lite.translator import Translator
+
+ROOT = Path(__file__).resolve().parents[1]
+RECIPES = sorted((ROOT / "recipes").glob("**/*.toml"))
+WORDS = "the red dog sees a blue cat and hears it".split()
+SETTINGS = """
+data = "{data}"
+
+[model]
+num_layers = 1
+d_model = 32
+d_ff = 64
+num_heads = 2
+dropout = 0.0
+max_len = 64
+
+[train]
+batch_tokens = 400
+max_steps = {steps}
+warmup_steps = 100
+checkpoint_every = 20
+validate_every = {steps}
+average_checkpoints = 3
+precision = "fp32"
+
+[search]
+max_extra = 10
+"""
+
+
+def run(*arguments):
+    main([str(argument) for argument in arguments])
+
+
+def sentences(count, seed=1):
+    """One to five words in any order."""
+    random = Random(seed)
+    return [" ".join(random.choices(WORDS, k=1 + i % 5)) for i in range(count)]
+
+
+def write(path, lines, line_end="\n"):
+    path.write_bytes("".join(line + line_end for line in lines).encode())
+    return path
+
+
+def files_in(folder, **splits):
+    """Options that name a source and an equal target file for each split."""
+    options = []
+    for split, lines in splits.items():
+        paths = [folder / f"{split}.{side}" for side in ("src", "tgt")]
+        options += [f"--{split}", *(write(path, lines) for path in paths)]
+    return options
+
+
+def recipe_in(folder, data, steps=2, text=SETTINGS):
+    path = folder / "recipe.toml"
+    path.write_text(text.format(data=data, steps=steps))
+    return path
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A prepared corpus of 200 pairs whose targets copy their sources."""
+    folder = tmp_path_factory.mktemp("data")
+    splits = {"train": sentences(200), "valid": sentences(20, seed=2)}
+    options = files_in(folder, **splits, test=sentences(20, seed=3))
+    run("prepare", "files", *options, "--out", folder / "copy", "--vocab-size", 60)
+    return folder / "copy"
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    """A run that has learned to copy."""
+    folder = tmp_path_factory.mktemp("runs")
+    run("train", recipe_in(folder, data, steps=320), "--out", folder / "copy")
+    return folder / "copy"
+
+
+@pytest.fixture
+def begun(data, tmp_path):
+    """A run of two steps, to be spoiled."""
+    run("train", recipe_in(tmp_path, data), "--out", tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    def give(content):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return give
+
+
+# What the verbs do
+
+
+def test_prepare_says_what_it_wrote(tmp_path, capsys):
+    options = files_in(tmp_path, train=sentences(60), valid=sentences(5))
+    run("prepare", "files", *options, "--out", tmp_path / "out", "--vocab-size", 50)
+    shown = capsys.readouterr().out
+    assert "60 train, 5 valid pairs, 50 tokens" in shown
+    assert PreparedCorpus(tmp_path / "out").sizes == {"train": 60, "valid": 5}
+
+
+def test_training_leaves_a_whole_run(trained):
+    names = {path.name for path in trained.iterdir()}
+    assert names == {"config.json", "tokenizer.model", "metrics.jsonl", "checkpoints"}
+    assert not list(trained.rglob("*.partial"))
+
+
+def test_a_trained_model_copies_unseen_sentences(trained, stdin, capsys):
+    sources = sentences(20, seed=3)
+    stdin("".join(f"{line}\n" for line in sources).encode())
+    run("translate", trained)
+    translations = capsys.readouterr().out.splitlines()
+    equal = [a == b for a, b in zip(sources, translations, strict=True)]
+    assert sum(equal) >= 18
+
+
+def test_average_writes_the_mean_of_the_last_checkpoints(begun, data, capsys):
+    recipe = begun.parent / "recipe.toml"
+    every_step = ["--train.checkpoint-every", 1, "--train.max-steps", 5]
+    run("train", recipe, "--out", begun, *every_step)
+    run("average", begun, "--last", 2)
+    assert "averaged step-00000004, step-00000005" in capsys.readouterr().out
+    paths = checkpoint.step_checkpoints(begun / "checkpoints")[-2:]
+    written = checkpoint.read_weights(begun / "checkpoints" / "average.safetensors")
+    expected = checkpoint.average(paths)
+    assert all((written[name] == expected[name]).all() for name in expected)
+
+
+def test_evaluate_shows_and_writes_the_same_scores(trained, tmp_path, capsys):
+    run("evaluate", trained, "--json", tmp_path / "scores.json")
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    table = dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()
+    )
+    assert table.keys() == scores.keys()
+    assert scores["sentences"] == 20
+    assert scores["exact_match"] >= 90
+    assert float(table["bleu"]) == pytest.approx(scores["bleu"], abs=0.005)
+    assert table["signature"] == scores["signature"]
+
+
+def test_evaluate_has_the_bleu_of_sacrebleus_command_line(
+    trained, tmp_path, stdin, capsys
+):
+    # References with another last word, or every score would be 100.
+    splits = {"train": sentences(200), "valid": sentences(20, seed=2)}
+    options = files_in(tmp_path, **splits, test=sentences(20, seed=3))
+    references = [f"{line} too" for line in sentences(20, seed=3)]
+    write(tmp_path / "test.tgt", references)
+    data = tmp_path / "data"
+    run("prepare", "files", *options, "--out", data, "--vocab-size", 60)
+    run("evaluate", trained, "--data", data, "--json", tmp_path / "scores.json")
+    scores = json.loads((tmp_path / "scores.json").read_text())
+
+    stdin((tmp_path / "test.src").read_bytes())
+    capsys.readouterr()
+    run("translate", trained)
+    (tmp_path / "out").write_text(capsys.readouterr().out)
+    command = ["sacrebleu", "test.tgt", "-i", "out", "-m", "bleu", "-w", "9"]
+    shown = subprocess.run(
+        [sys.executable, "-m", *command],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    ).stdout
+    bleu = json.loads(shown)
+    assert 5 < scores["bleu"] < 95
+    assert bleu["score"] == pytest.approx(scores["bleu"], abs=1e-8)
+    assert bleu["signature"] == scores["signature"]
+
+
+def test_another_split_can_be_evaluated(trained, capsys):
+    run("evaluate", trained, "--split", "valid")
+    assert "bleu" in capsys.readouterr().out
+
+
+def test_data_that_lies_elsewhere_can_be_evaluated(trained, data, tmp_path, capsys):
+    (tmp_path / "moved").symlink_to(data, target_is_directory=True)
+    run("evaluate", trained, "--data", tmp_path / "moved")
+    assert "bleu" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"the red dog\n\n  \nthe\n", ["the red dog", "", "", "the"]),
+        (b"the red dog\n\nthe", ["the red dog", "", "the"]),
+        (b"the red dog\r\n\r\nthe\r\n", ["the red dog", "", "the"]),
+    ],
+    ids=["nothing", "empty line", "blank lines", "no last line end", "windows"],
+)
+def test_translate_gives_a_line_for_each_line(trained, stdin, capsys, text, lines):
+    translator = Translator.load(trained)
+    expected = [translator.translate([line])[0] if line else "" for line in lines]
+    stdin(text)
+    run("translate", trained)
+    assert capsys.readouterr().out == "".join(f"{line}\n" for line in expected)
+
+
+def test_translate_takes_settings_of_the_search(trained, stdin, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        Translator, "translate", lambda self, lines: seen.append(self.search) or lines
+    )
+    stdin(b"a blue cat\n")
+    run("translate", trained, "--beam", 3, "--alpha", 0.25)
+    assert [(search.beam_size, search.alpha) for search in seen] == [(3, 0.25)]
+
+
+def test_options_take_precedence_over_the_recipe(data, tmp_path):
+    recipe = recipe_in(tmp_path, data)
+    run("train", recipe, "--out", tmp_path / "run", "--train.max-steps", 1)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["train"]["max_steps"] == 1
+    assert config["model"]["d_ff"] == 64
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_training_and_the_same_command_goes_on(
+    data, tmp_path, monkeypatch, capsys, number
+):
+    command = ["train", recipe_in(tmp_path, data, 4), "--out", tmp_path / "run"]
+    command += ["--train.validate-every", 3]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            training_run._Samples,
+            "translate",
+            lambda _: os.kill(os.getpid(), number) or {},
+        )
+        with pytest.raises(SystemExit) as caught:
+            run(*command)
+    assert caught.value.code == INTERRUPTED
+    assert "the same command goes on" in capsys.readouterr().err
+    run(*command)
+    names = {path.stem for path in (tmp_path / "run" / "checkpoints").iterdir()}
+    assert {"step-00000004", "average"} <= names
+
+
+def test_multi30k_comes_from_the_folder_in_the_environment(
+    tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "texts" / "multi30k"
+    folder.mkdir(parents=True)
+    text = "".join(f"{line}\n" for line in sentences(60)).encode()
+    for name in corpora.MULTI30K_SHA256:
+        (folder / f"{name}.gz").write_bytes(gzip.compress(text))
+    monkeypatch.setenv("TRANSFORMER_LITE_DATA", str(folder.parent))
+    command = ["prepare", "multi30k", "--out", tmp_path / "out", "--vocab-size", 50]
+
+    assert "train.en.gz: not the published text" in fails(capsys, *command)
+    assert not (tmp_path / "out").exists()
+
+    sums = dict.fromkeys(corpora.MULTI30K_SHA256, hashlib.sha256(text).hexdigest())
+    monkeypatch.setattr(corpora, "MULTI30K_SHA256", sums)
+    run(*command)
+    sizes = PreparedCorpus(tmp_path / "out").sizes
+    assert sizes == {"train": 60, "valid": 60, "test_2016_flickr": 60}
+
+
+def test_the_toy_corpus_is_prepared_and_trained_on(tmp_path):
+    steps = ["--train.max-steps", "20", "--train.checkpoint-every", "20"]
+    verbs = [
+        ["prepare", "toy", "--out", "data/toy"],
+        ["train", str(ROOT / "recipes" / "toy.toml"), "--out", "runs/toy", *steps],
+    ]
+    # A process of its own: there shape annotations do not slow the grammar down.
+    script = f"from transformer_lite.cli import main\nfor verb in {verbs}: main(verb)"
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    metrics = (tmp_path / "runs" / "toy" / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line).get("train_loss") for line in metrics]
+    assert "10,000 train, 500 valid, 500 test pairs" in ended.stdout
+    assert losses[19] < losses[0]
+
+
+# What they are called
+
+
+OPTIONS = {
+    "prepare": """--out --source --target --train --valid --test --vocab-size
+        --max-length --skip-long""",
+    "train": """--data --out --model.vocab-size --model.num-layers --model.d-model
+        --model.d-ff --model.num-heads --model.d-k --model.d-v --model.dropout
+        --model.positions --model.max-len --model.attention --train.batch-tokens
+        --train.max-steps --train.warmup-steps --train.rate-scale
+        --train.label-smoothing --train.average-checkpoints
+        --train.checkpoint-every --train.validate-every --train.precision
+        --train.seed --search.beam-size --search.alpha --search.max-extra
+        --search.batch-sentences""",
+    "average": "--last",
+    "translate": "--weights --beam --alpha",
+    "evaluate": "--weights --beam --alpha --split --data --json",
+}
+
+
+def test_the_verbs_are_these_five():
+    assert list(VERBS) == ["prepare", "train", "average", "translate", "evaluate"]
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+def test_options_have_the_names_they_always_had(verb, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as caught:
+        run(verb, "--help")
+    shown = capsys.readouterr().out
+    names = re.findall(r"^\W (?:-h, )?(--[a-z][a-z.-]+)", shown, re.M)
+    assert caught.value.code == 0
+    assert sorted(names) == sorted(["--help", *OPTIONS[verb].split()])
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["-h"], 0), ([], 2)])
+def test_without_a_verb_all_are_shown(capsys, words, status):
+    with pytest.raises(SystemExit) as caught:
+        run(*words)
+    shown = "".join(capsys.readouterr())
+    assert caught.value.code == status
+    assert all(re.search(rf"^  {verb} +\w", shown, re.M) for verb in VERBS)
+
+
+def test_an_unknown_verb_is_refused(capsys):
+    with pytest.raises(SystemExit) as caught:
+        run("tranlsate")
+    assert caught.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_parses(path):
+    assert load_recipe(path).data
+
+
+def test_there_are_recipes():
+    assert {"toy", "multi30k_de"} <= {path.stem for path in RECIPES}
+
+
+# Bad input
+
+
+def fails(capsys, *arguments):
+    """The one line that a verb ends with."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        run(*arguments)
+    shown = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert shown.startswith(f"transformer-lite {arguments[0]}: error: ")
+    assert shown.count("\n") == 1, shown
+    assert shown.endswith("\n")
+    assert "\r" not in shown
+    return shown
+
+
+GOOD = "".join(f"{line}\n" for line in sentences(30)).encode()
+BAD_TEXT = {
+    "shorter": (b"a\nb\n", "ends before line 3", "must translate line k"),
+    "longer": (GOOD + b"a\n", "ends before line 31", "must translate line k"),
+    "latin-1": (b"a\nf\xfcr\n", "line 2: not UTF-8", "convert"),
+    "utf-16": ("für".encode("utf-16"), "line 1: not UTF-8", "convert"),
+    "empty": (b"", "ends before line 1", "must translate line k"),
+    "empty line": (GOOD.replace(b"\n", b"\n\n", 1), "line 2: empty", "remove"),
+    "too long": (b"dog " * 400 + b"\n" + GOOD[4:], "line 1: ", "--max-length"),
+}
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize("kind", BAD_TEXT)
+def test_prepare_refuses_bad_text(tmp_path, capsys, split, kind):
+    content, place, remedy = BAD_TEXT[kind]
+    lines = sentences(30)
+    options = files_in(tmp_path, train=lines, valid=lines, test=lines)
+    (tmp_path / f"{split}.tgt").write_bytes(content)
+    before = contents(tmp_path)
+    command = ["prepare", "files", *options, "--out", tmp_path / "out"]
+    shown = fails(capsys, *command, "--vocab-size", 45)
+    assert split in shown
+    assert place in shown
+    assert remedy in shown
+    assert contents(tmp_path) == before
+    assert not (tmp_path / "out.partial").exists()
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+@pytest.mark.parametrize("fault", ["missing", "folder", "both empty", "damaged gz"])
+def test_prepare_refuses_what_is_no_text(tmp_path, capsys, split, fault):
+    options = files_in(tmp_path, train=sentences(30), valid=sentences(5))
+    paths = [tmp_path / f"{split}.src", tmp_path / f"{split}.tgt"]
+    if fault == "both empty":
+        for path in paths:
+            path.write_bytes(b"")
+    elif fault == "damaged gz":
+        damaged = tmp_path / f"{split}.src.gz"
+        damaged.write_bytes(gzip.compress(paths[0].read_bytes())[:-20])
+        options[options.index(paths[0])] = damaged
+    else:
+        paths[0].unlink()
+        if fault == "folder":
+            paths[0].mkdir()
+    command = ["prepare", "files", *options, "--out", tmp_path / "out"]
+    shown = fails(capsys, *command, "--vocab-size", 45)
+    assert f"{split}.src" in shown
+    assert ";" in shown
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out.partial").exists()
+
+
+@pytest.mark.parametrize("vocab_size", [-3, 0, 4, 7, 5000])
+def test_prepare_refuses_a_vocabulary_that_does_not_fit(tmp_path, capsys, vocab_size):
+    options = files_in(tmp_path, train=sentences(30), valid=sentences(5))
+    command = ["prepare", "files", *options, "--out", tmp_path / "out"]
+    shown = fails(capsys, *command, "--vocab-size", vocab_size)
+    assert re.search(rf"vocab.size = {vocab_size} .*; give ", shown)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_vocabulary_size_that_prepare_proposes_works(tmp_path, capsys):
+    options = files_in(tmp_path, train=sentences(30), valid=sentences(5))
+    command = ["prepare", "files", *options, "--out", tmp_path / "out", "--vocab-size"]
+    proposed = re.search(r"at most (\d+)", fails(capsys, *command, 5000))[1]
+    run(*command, proposed)
+    assert PreparedCorpus(tmp_path / "out").tokenizer.vocab_size == int(proposed)
+
+
+def test_prepare_refuses_an_existing_folder(tmp_path, capsys):
+    options = files_in(tmp_path, train=sentences(30), valid=sentences(5))
+    (tmp_path / "out").mkdir()
+    write(tmp_path / "out" / "mine", ["keep"])
+    before = contents(tmp_path)
+    shown = fails(capsys, "prepare", "files", *options, "--out", tmp_path / "out")
+    assert f"{tmp_path / 'out'}: already there; " in shown
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["files"], ["--train", "--valid"]),
+        (["nothing"], ['"nothing"', "multi30k"]),
+        (["toy", "--target", "fr"], ["toy", "en–de"]),
+        (["multi30k", "--target", "ko"], ["en–ko", "en, de, fr"]),
+    ],
+)
+def test_prepare_refuses_a_corpus_that_does_not_exist(
+    tmp_path, capsys, arguments, words
+):
+    shown = fails(capsys, "prepare", *arguments, "--out", tmp_path / "out")
+    assert all(word in shown for word in words)
+    assert list(tmp_path.iterdir()) == []
+
+
+BAD_RECIPES = {
+    "unknown table": ("[modle]\nd_ff = 7", ["modle", "model"]),
+    "unknown key": ("[model]\nd_fff = 7", ["model.d_fff", "d_ff"]),
+    "a key in no table": ("d_ff = 7", ["d_ff", "model"]),
+    "text for a number": ('[train]\nmax_steps = "7"', ["train.max_steps", "'7'"]),
+    "a fraction": ("[train]\nmax_steps = 7.5", ["train.max_steps", "7.5", "whole"]),
+    "true for a number": ("[model]\ndropout = true", ["model.dropout", "True"]),
+    "a list": ("[model]\nd_k = [7]", ["model.d_k", "[7]", "whole number"]),
+    "no table": ("train = 7", ["train", "7", "[train]"]),
+    "heads": ("[model]\nnum_heads = 7", ["model.num_heads", "7", "d_model"]),
+    "dropout": ("[model]\ndropout = 1.5", ["model.dropout", "1.5", "less than 1"]),
+    "no steps": ("[train]\nmax_steps = 0", ["train.max_steps", "0", "at least 1"]),
+    "rate": ("[train]\nrate_scale = -1", ["train.rate_scale", "-1", "more than 0"]),
+    "no number": ("[train]\nrate_scale = nan", ["train.rate_scale", "nan"]),
+    "infinite": ("[train]\nrate_scale = inf", ["train.rate_scale", "inf"]),
+    "seed": ("[train]\nseed = -1", ["train.seed", "-1", "0 or more"]),
+    "precision": ('[train]\nprecision = "fp8"', ["train.precision", "fp8", "bf16"]),
+    "positions": ('[model]\npositions = "no"', ["model.positions", "no", "learned"]),
+    "beam": ("[search]\nbeam_size = 0", ["search.beam_size", "0", "at least 1"]),
+    "alpha": ("[search]\nalpha = -0.5", ["search.alpha", "-0.5", "0 or more"]),
+    "syntax": ("[train\nmax_steps = 7", ["TOML", "line 2"]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_RECIPES)
+def test_train_refuses_a_bad_recipe(tmp_path, capsys, kind):
+    text, words = BAD_RECIPES[kind]
+    recipe = write(tmp_path / "recipe.toml", ['data = "data"', *text.split("\n")])
+    shown = fails(capsys, "train", recipe, "--out", tmp_path / "run")
+    assert all(word in shown for word in ["recipe.toml", *words])
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ['"data"', "prepare"]),
+        (b"data = 7", ["data", "7"]),
+        (b"data = '\xfc'", ["recipe.toml", "utf-8"]),
+    ],
+)
+def test_train_refuses_a_recipe_without_usable_data(tmp_path, capsys, content, words):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_bytes(content)
+    shown = fails(capsys, "train", recipe, "--out", tmp_path / "run")
+    assert all(word in shown for word in ["recipe.toml", *words])
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_refuses_a_missing_recipe(tmp_path, capsys):
+    recipe = tmp_path / "nothing.toml"
+    shown = fails(capsys, "train", recipe, "--out", tmp_path / "run")
+    assert "nothing.toml: no such recipe; give" in shown
+
+
+def test_train_refuses_missing_data(tmp_path, capsys):
+    recipe = recipe_in(tmp_path, tmp_path / "nowhere")
+    shown = fails(capsys, "train", recipe, "--out", tmp_path / "run")
+    assert "nowhere: not a prepared corpus; run `prepare`" in shown
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--train.max-steps", 0), ("--model.num-heads", 7), ("--train.seed", "x")],
+)
+def test_an_impossible_option_is_refused(tmp_path, data, capsys, option, value):
+    recipe = recipe_in(tmp_path, data)
+    with pytest.raises(SystemExit) as caught:
+        run("train", recipe, "--out", tmp_path / "run", option, value)
+    shown = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert option.split(".")[1].replace("-", "_") in shown.replace("-", "_")
+    assert "Traceback" not in shown
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_not_gone_on_with_by_other_settings(begun, capsys):
+    recipe = begun.parent / "recipe.toml"
+    before = contents(begun)
+    shown = fails(capsys, "train", recipe, "--out", begun, "--model.d-ff", 7)
+    assert "holds a run with model.d_ff = 64, now it is 7; give" in shown
+    assert contents(begun) == before
+
+
+def last_line(capsys, *arguments):
+    """What a verb ends with that has begun to report progress."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        run(*arguments)
+    shown = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert shown.count("transformer-lite") == 1
+    assert "Traceback" not in shown
+    return shown.splitlines()[-1]
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "training.pt"])
+def test_train_names_a_damaged_checkpoint(begun, capsys, kind):
+    path = begun / "checkpoints" / f"step-00000002.{kind}"
+    path.write_bytes(path.read_bytes()[:50])
+    recipe = begun.parent / "recipe.toml"
+    shown = last_line(capsys, "train", recipe, "--out", begun, "--train.max-steps", 4)
+    assert f"step-00000002.{kind}: " in shown
+    assert "damaged" in shown
+    assert "delete it" in shown
+
+
+def test_a_loss_that_is_no_number_is_one_line(begun, capsys, monkeypatch):
+    def spoil(model, *_):
+        raise FloatingPointError("step 3: the loss is nan; give a smaller rate")
+
+    monkeypatch.setattr("transformer_lite.trainer.train_step", spoil)
+    command = ["train", begun.parent / "recipe.toml", "--out", begun]
+    shown = last_line(capsys, *command, "--train.max-steps", 4)
+    assert shown == (
+        "transformer-lite train: error: step 3: the loss is nan; give a smaller rate"
+    )
+
+
+verbs_that_read = pytest.mark.parametrize("verb", ["average", "translate", "evaluate"])
+
+
+@verbs_that_read
+def test_a_missing_run_is_named(tmp_path, capsys, stdin, verb):
+    stdin(b"the\n")
+    shown = fails(capsys, verb, tmp_path / "nowhere")
+    assert str(tmp_path / "nowhere") in shown
+    assert ";" in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+@verbs_that_read
+def test_a_run_without_a_checkpoint_is_named(begun, capsys, stdin, verb):
+    for path in (begun / "checkpoints").iterdir():
+        path.unlink()
+    (begun / "checkpoints" / "step-00000002.safetensors.partial").write_bytes(b"half")
+    stdin(b"the\n")
+    shown = fails(capsys, verb, begun)
+    assert f"{begun / 'checkpoints'}: " in shown
+    assert "checkpoint" in shown
+    assert ";" in shown
+
+
+@verbs_that_read
+@pytest.mark.parametrize("length", [0, 5, 500])
+def test_a_damaged_checkpoint_is_named(begun, capsys, stdin, verb, length):
+    for path in (begun / "checkpoints").glob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:length])
+    stdin(b"the\n")
+    last = ["--last", 1] if verb == "average" else []
+    shown = fails(capsys, verb, begun, *last)
+    assert re.search(r"(average|step-00000002)\.safetensors: .*damaged", shown)
+    assert "delete it" in shown
+
+
+@pytest.mark.parametrize("last", [0, -1, 2])
+def test_average_refuses_a_number_that_is_not_there(begun, capsys, last):
+    before = contents(begun)
+    shown = fails(capsys, "average", begun, "--last", last)
+    assert f"has 1 checkpoints; --last {last} is not possible" in shown
+    assert contents(begun) == before
+
+
+def test_a_missing_checkpoint_is_named(begun, capsys, stdin):
+    stdin(b"the\n")
+    shown = fails(capsys, "translate", begun, "--weights", begun / "no.safetensors")
+    assert "no.safetensors: " in shown
+    assert "delete it" not in shown
+
+
+def test_translate_refuses_what_is_not_utf8(trained, capsys, stdin):
+    stdin(b"the\n\nf\xfcr\n")
+    shown = fails(capsys, "translate", trained)
+    assert "standard input, line 3: not UTF-8 (byte 2); convert" in shown
+
+
+def test_translate_names_the_line_that_is_too_long(trained, capsys, stdin):
+    stdin(b"the\n\n\n" + b"dog " * 70 + b"\n")
+    shown = fails(capsys, "translate", trained)
+    assert re.search(r"line 4: \d+ tokens are more than .*; split", shown)
+
+
+@pytest.mark.parametrize("option", [["--beam", 0], ["--alpha", -1]])
+def test_translate_refuses_an_impossible_search(trained, capsys, stdin, option):
+    stdin(b"the\n")
+    shown = fails(capsys, "translate", trained, *option)
+    assert re.search(r"(beam_size = 0|alpha = -1\S*) is impossible; give", shown)
+
+
+def test_evaluate_names_the_splits_there_are(trained, capsys):
+    shown = fails(capsys, "evaluate", trained, "--split", "tset")
+    assert 'no split "tset"; it has train, valid, test' in shown
+
+
+def test_evaluate_refuses_missing_data(trained, tmp_path, capsys):
+    shown = fails(capsys, "evaluate", trained, "--data", tmp_path / "nowhere")
+    assert "nowhere: not a prepared corpus; run `prepare`" in shown
+
+
+@pytest.mark.parametrize("content", [b"", b"no model", None])
+def test_a_damaged_tokenizer_is_named(begun, capsys, stdin, content):
+    path = begun / "tokenizer.model"
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    stdin(b"the\n")
+    assert "tokenizer.model: " in fails(capsys, "translate", begun)
+
+
+def test_the_installed_command_ends_without_a_traceback(tmp_path):
+    with contextlib.chdir(tmp_path):
+        ended = subprocess.run(
+            [sys.executable, "-m", "transformer_lite", "evaluate", "nowhere"],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "transformer-lite evaluate: error: nowhere/config.json: no such file; "
+        "give the folder of a run\n"
+    )

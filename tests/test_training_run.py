@@ -1,0 +1,183 @@
+"""A run is put together from a recipe, and only gone on with if it is the same."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from transformer_lite import checkpoint
+from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
+from transformer_lite.corpora import Corpus
+from transformer_lite.preparation import PreparedCorpus, prepare
+from transformer_lite.training_run import train_recipe
+from transformer_lite.translator import Translator, read_run
+
+WORDS = "one two three four five six seven".split()
+PAIRS = [(" ".join(WORDS[i % 7 : i % 7 + 1 + i % 3]),) * 2 for i in range(40)]
+OTHER = [tuple(text.translate(str.maketrans("ot", "to")) for text in p) for p in PAIRS]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for name, pairs in (("one", PAIRS), ("other", OTHER)):
+        corpus = Corpus(name, {"train": pairs, "valid": pairs[:5]})
+        prepare(corpus, folder / name, 40, 64, skip_long=False)
+    return folder
+
+
+@pytest.fixture
+def recipe(data):
+    return Recipe(
+        data=data / "one",
+        model=ModelConfig(num_layers=1, d_model=6, d_ff=7, num_heads=2, max_len=64),
+        train=TrainConfig(
+            batch_tokens=60,
+            max_steps=4,
+            warmup_steps=3,
+            checkpoint_every=2,
+            validate_every=2,
+            precision="fp32",
+        ),
+        search=SearchConfig(max_extra=3),
+    )
+
+
+def changed(recipe, part, **values):
+    return replace(recipe, **{part: replace(getattr(recipe, part), **values)})
+
+
+def test_a_run_has_all_that_translating_needs(recipe, tmp_path):
+    assert train_recipe(recipe, tmp_path / "run")
+    moved = (tmp_path / "run").rename(tmp_path / "moved")
+    assert len(Translator.load(moved).translate(["one two"])) == 1
+
+
+def test_the_vocabulary_size_comes_from_the_data(recipe, tmp_path):
+    train_recipe(recipe, tmp_path / "run")
+    assert read_run(tmp_path / "run").model.vocab_size == 40
+
+
+def test_the_configuration_of_a_run_comes_back(recipe, tmp_path):
+    train_recipe(recipe, tmp_path / "run")
+    expected = changed(recipe, "model", vocab_size=40)
+    assert read_run(tmp_path / "run") == expected
+
+
+def test_samples_are_shown_and_recorded_at_each_validation(recipe, tmp_path, capsys):
+    train_recipe(recipe, tmp_path / "run")
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    samples = [json.loads(line).get("translations") for line in lines]
+    assert [len(translations) for translations in samples if translations] == [3, 3]
+    assert capsys.readouterr().err.count("  translation  ") == 6
+
+
+@pytest.mark.parametrize(
+    ("precision", "how"), [("fp32", "as asked"), ("auto", "found")]
+)
+def test_parameters_pairs_and_precision_are_announced(
+    recipe, tmp_path, capsys, precision, how
+):
+    train_recipe(changed(recipe, "train", precision=precision), tmp_path / "run")
+    first = capsys.readouterr().err.splitlines()[0]
+    assert "parameters, 40 pairs" in first
+    assert f"({how}" in first
+    assert "fp32" in first or "bf16" in first
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("model", {"d_ff": 11}),
+        ("model", {"dropout": 0.3}),
+        ("train", {"seed": 7}),
+        ("train", {"batch_tokens": 50}),
+        ("train", {"warmup_steps": 9}),
+        ("train", {"label_smoothing": 0.0}),
+    ],
+)
+def test_a_run_does_not_go_on_with_other_settings(recipe, tmp_path, part, values):
+    out = tmp_path / "run"
+    train_recipe(recipe, out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    ((name, value),) = values.items()
+    old = getattr(getattr(recipe, part), name)
+    message = rf"run: holds a run with {part}\.{name} = {old}, now it is {value}; give"
+    with pytest.raises(ValueError, match=message):
+        train_recipe(changed(recipe, part, **values), out)
+    assert before == {path: path.read_bytes() for path in before}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"max_steps": 6},
+        {"average_checkpoints": 1},
+        {"checkpoint_every": 1},
+        {"validate_every": 4},
+    ],
+)
+def test_a_run_goes_on_with_more_steps_or_other_intervals(recipe, tmp_path, values):
+    out = tmp_path / "run"
+    train_recipe(recipe, out)
+    more = {"max_steps": 6, **values}
+    assert train_recipe(changed(recipe, "train", **more), out)
+    newest = checkpoint.step_checkpoints(out / "checkpoints")[-1]
+    assert newest.stem == "step-00000006"
+
+
+def test_a_run_does_not_go_on_with_another_vocabulary(recipe, data, tmp_path):
+    out = tmp_path / "run"
+    train_recipe(recipe, out)
+    before = (out / "tokenizer.model").read_bytes()
+    with pytest.raises(ValueError, match=r"run: .*vocabulary"):
+        train_recipe(replace(recipe, data=data / "other"), out)
+    assert (out / "tokenizer.model").read_bytes() == before
+
+
+def test_a_run_goes_on_when_its_data_has_been_moved(recipe, data, tmp_path):
+    out, moved = tmp_path / "run", tmp_path / "moved"
+    train_recipe(recipe, out)
+    moved.symlink_to(data / "one", target_is_directory=True)
+    more = changed(replace(recipe, data=moved), "train", max_steps=5)
+    assert train_recipe(more, out)
+
+
+def test_missing_data_is_named_and_no_run_is_begun(recipe, tmp_path):
+    nowhere = replace(recipe, data=Path(tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match="nowhere: not a prepared corpus; run"):
+        train_recipe(nowhere, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_batches_too_small_for_the_data_are_named(recipe, tmp_path):
+    small = changed(recipe, "train", batch_tokens=2)
+    with pytest.raises(ValueError, match="batch_tokens = 2 has no room"):
+        train_recipe(small, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def longest(data):
+    source, target = PreparedCorpus(data).ids("train")
+    return max(source.lengths.max(), target.lengths.max())
+
+
+def test_sentences_longer_than_the_model_are_named_before_training(
+    recipe, data, tmp_path
+):
+    max_len = int(longest(data / "one"))
+    short = changed(changed(recipe, "model", max_len=max_len), "search", max_extra=1)
+    with pytest.raises(ValueError, match=rf"max_len = {max_len} .*larger|longer"):
+        train_recipe(short, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_validation_sentences_that_cannot_be_translated_are_named_before_training(
+    recipe, tmp_path
+):
+    # Without room for max_extra tokens no sample could be translated.
+    narrow = changed(recipe, "search", max_extra=63)
+    with pytest.raises(ValueError, match=r"max_extra|max_len"):
+        train_recipe(narrow, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
