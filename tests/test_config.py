@@ -173,7 +173,7 @@ WRONG_RECIPES = {
     ),
     "number for text": (
         'data = "d"\n[model]\nattention = 7',
-        "attention = 7 .*a string",
+        "attention = 7 .*one of fused, explicit",
     ),
     "impossible": (
         'data = "d"\n[train]\nmax_steps = 0',

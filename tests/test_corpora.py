@@ -117,7 +117,7 @@ WHOLE = gzip.compress(b"a line that is long enough\n" * 30)
         b"not compressed\n",
         WHOLE[:-9],
         WHOLE[:20],
-        WHOLE[:15] + bytes(8) + WHOLE[23:],
+        WHOLE[:10] + b"\xff" * 5 + WHOLE[15:],
         WHOLE[:-6] + bytes(6),
     ],
     ids=["plain", "cut short", "cut shorter", "overwritten", "wrong checksum"],

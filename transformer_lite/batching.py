@@ -183,7 +183,8 @@ class BatchStream:
     def batch(self, pairs: Int[np.ndarray, " batch"]) -> Batch:
         """The batch of these pairs."""
         return Batch.from_ids(
-            [self._src[i] for i in pairs], [self._tgt[i] for i in pairs]
+            [self._src[i].tolist() for i in pairs.tolist()],
+            [self._tgt[i].tolist() for i in pairs.tolist()],
         )
 
 

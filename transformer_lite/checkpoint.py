@@ -10,7 +10,6 @@ Tests: tests/test_checkpoint.py
 """
 
 import os
-import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 Weights = dict[str, Tensor]
+
+RESUMABLE = 2
+"""How many checkpoints keep the optimizer's state, three times the weights' size."""
 
 
 def weights_of(model: nn.Module) -> Weights:
@@ -42,9 +44,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """
     weights = read_weights(path)
     own = weights_of(model)
-    if {name: tensor.shape for name, tensor in weights.items()} != {
-        name: tensor.shape for name, tensor in own.items()
-    }:
+    if _shapes(weights) != _shapes(own):
         raise ValueError(
             f"{path}: these weights belong to a model of another configuration; "
             "take the config.json and the checkpoints of one and the same run"
@@ -62,6 +62,8 @@ def read_weights(path: Path) -> Weights:
     """
     try:
         return load_file(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such checkpoint; check the path") from None
     except (SafetensorError, OSError) as error:
         raise ValueError(
             f"{path}: the checkpoint is damaged ({error}); "
@@ -82,7 +84,7 @@ def load_training(path: Path) -> dict[str, Any]:
     """
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except Exception as error:  # a damaged pickle can raise anything
         raise ValueError(
             f"{path}: the training state is damaged ({type(error).__name__}); "
             "delete it and its .safetensors, the checkpoint before then takes over"
@@ -102,12 +104,16 @@ def average(paths: Sequence[Path]) -> Weights:
         weights = read_weights(path)
         if not total:
             total = {name: tensor.double() for name, tensor in weights.items()}
-        elif weights.keys() != total.keys():
+        elif _shapes(weights) != _shapes(total):
             raise ValueError(f"{path}: belongs to another model than {paths[0]}")
         else:
             for name, tensor in weights.items():
                 total[name] += tensor
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def _shapes(weights: Weights) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in weights.items()}
 
 
 def step_path(folder: Path, step: int) -> Path:
@@ -123,6 +129,24 @@ def training_path(weights: Path) -> Path:
 def step_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, the oldest first."""
     return sorted(folder.glob("step-*.safetensors"))
+
+
+def prune(newest: Path, every: int, keep: int) -> None:
+    """Delete the checkpoints beside `newest` that are no longer needed.
+
+    Args:
+        newest: The checkpoint just written, which stays.
+        every: Steps between checkpoints. One that a signal caused in between gives
+            way to the next, or it would be averaged with the others.
+        keep: How many stay.
+    """
+    saved = step_checkpoints(newest.parent)
+    kept = [p for p in saved if p == newest or int(p.stem[5:]) % every == 0][-keep:]
+    for path in set(saved) - set(kept):
+        path.unlink()
+    resumable = {training_path(path) for path in kept[-RESUMABLE:]}
+    for path in set(newest.parent.glob("*.training.pt")) - resumable:
+        path.unlink()
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional
@@ -32,6 +32,7 @@ INTERRUPTED = 130
 """Exit status of a run that a signal ended, as shells give it."""
 
 
+@runtime_checkable
 class Verb(Protocol):
     """A verb with its arguments."""
 
@@ -74,7 +75,9 @@ class Prepare:
             raise ValueError(
                 "files of your own: give --train SOURCE TARGET --valid SOURCE TARGET"
             )
-        vocab_size = self.vocab_size or (500 if self.corpus == "toy" else 8000)
+        vocab_size = self.vocab_size
+        if vocab_size is None:
+            vocab_size = 500 if self.corpus == "toy" else 8000
         prepare(corpus, self.out, vocab_size, self.max_length, self.skip_long)
         sizes = PreparedCorpus(self.out).sizes
         pairs = ", ".join(f"{size:,} {split}" for split, size in sizes.items())
@@ -138,9 +141,8 @@ class Translate:
         """Translate every line; an empty line stays empty."""
         translator = self._load()
         lines = _decode_lines(sys.stdin.buffer.read())
-        outputs = iter(translator.translate([line for line in lines if line.strip()]))
-        for line in lines:
-            print(next(outputs) if line.strip() else "")
+        for translation in translator.translate(lines):
+            print(translation)
 
     def _load(self) -> Translator:
         translator = Translator.load(self.folder, self.weights)
@@ -216,7 +218,7 @@ def _train_by_recipe(arguments: Sequence[str]) -> Train | None:
         return None
     recipe = load_recipe(paths[0])
     settings = {entry.name: getattr(recipe, entry.name) for entry in fields(Recipe)}
-    return Train(recipe=tyro.MISSING, out=tyro.MISSING, **settings)
+    return Train(recipe=paths[0], out=Path("runs", paths[0].stem), **settings)
 
 
 def _overview() -> str:
@@ -228,7 +230,7 @@ def _decode_lines(text: bytes) -> list[str]:
     lines = []
     for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), start=1):
         try:
-            lines.append(line.decode("utf-8"))
+            lines.append(line.removesuffix(b"\r").decode("utf-8"))
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"standard input, line {number}: not UTF-8 (byte {error.start + 1}); "

@@ -257,8 +257,8 @@ def _config_from_dict(config: type, table: str, values: Any) -> Any:
             raise ValueError(f'unknown key "{table}.{name}"; the keys are {known}')
         if not _fits(value, types[name]):
             raise ValueError(
-                f"{table}.{name} = {value!r} has the wrong type; "
-                f"give {_type_name(types[name])}"
+                f"{table}.{name} = {value!r} is impossible; "
+                f"give {_described(types[name])}"
             )
     values = {n: float(v) if types[n] is float else v for n, v in values.items()}
     try:
@@ -270,12 +270,13 @@ def _config_from_dict(config: type, table: str, values: Any) -> Any:
 def _fits(value: Any, expected: Any) -> bool:
     """Whether a value read from TOML or JSON may stand in a field."""
     if get_origin(expected) is Literal:
-        return isinstance(value, str)  # which string, the class itself checks
+        return value in get_args(expected)
     if expected is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, expected) and not isinstance(value, bool)
 
 
-def _type_name(expected: Any) -> str:
-    names = {int: "a whole number", float: "a number", int | None: "a whole number"}
-    return names.get(expected, "a string")
+def _described(expected: Any) -> str:
+    if get_origin(expected) is Literal:
+        return f"one of {', '.join(get_args(expected))}"
+    return "a number" if expected is float else "a whole number"

@@ -8,6 +8,7 @@ Tests: tests/test_corpora.py
 import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -178,7 +179,7 @@ def _lines(path: Path) -> Iterator[str]:
                     ) from error
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; check the path") from None
-    except (gzip.BadGzipFile, EOFError, IsADirectoryError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError, IsADirectoryError) as error:
         raise ValueError(
             f"{path}: cannot be read ({error}); give a text file, plain or gzipped"
         ) from error

@@ -47,7 +47,7 @@ def show_source(*objects: type | Callable) -> Markdown:
     """The package's own source of functions or classes, for a notebook to show."""
     blocks = []
     for item in objects:
-        path = Path(inspect.getsourcefile(item))
+        path = Path(inspect.getsourcefile(inspect.unwrap(item)))
         source = textwrap.dedent(inspect.getsource(item)).rstrip()
         where = f"# {path.parent.name}/{path.name}"
         blocks.append(f"```python\n{where}\n{source}\n```")

@@ -84,15 +84,18 @@ def _encode(
     split: str,
 ) -> Iterator[tuple[tuple[list[int], list[int]], SentencePair]]:
     """Each pair's ids, with the pair itself."""
-    for number, pair in enumerate(tqdm(pairs, desc=split, unit="pair"), start=1):
+    for number, pair in enumerate(
+        tqdm(pairs, desc=split, unit="pair", disable=None), start=1
+    ):
         source, target = (tokenizer.encode(text) for text in pair)
         length = max(len(source), len(target))
         if length <= max_length:
             yield (source, target), pair
         elif not skip_long:
+            other = ", or --skip-long" if split == "train" else ""
             raise ValueError(
                 f"{split}, line {number}: {length} tokens are more than --max-length "
-                f"{max_length}; give a larger one, or --skip-long for training pairs"
+                f"{max_length}; give a larger one{other}"
             )
 
 
@@ -109,12 +112,13 @@ class PreparedCorpus:
     def __init__(self, folder: Path) -> None:
         try:
             summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            sizes = dict(summary["pairs"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{folder}: not a prepared corpus; run `prepare` with --out {folder}"
             ) from error
         self.folder = folder
-        self.sizes: dict[str, int] = summary["pairs"]
+        self.sizes: dict[str, int] = sizes
         """Number of pairs in each split."""
         self.tokenizer = Tokenizer.load(folder / "tokenizer.model")
 
@@ -138,14 +142,19 @@ class PreparedCorpus:
         """
         self._require(split)
         return tuple(
-            (self.folder / f"{split}.{side}.txt")
-            .read_text(encoding="utf-8")
-            .removesuffix("\n")
-            .split("\n")
-            for side in ("src", "tgt")
+            _read_lines(self.folder / f"{split}.{side}.txt") for side in ("src", "tgt")
         )
 
     def _require(self, split: str) -> None:
         if split not in self.sizes:
             known = ", ".join(self.sizes)
             raise ValueError(f'{self.folder}: no split "{split}"; it has {known}')
+
+
+def _read_lines(path: Path) -> list[str]:
+    """The lines of a file that `prepare` wrote; "\\n" alone ends a line."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read; run `prepare` again") from error
+    return text.removesuffix("\n").split("\n")

@@ -48,7 +48,7 @@ class Sequences:
         try:
             ids = np.load(f"{stem}.ids.npy", mmap_mode="r")
             offsets = np.load(f"{stem}.offsets.npy")
-        except (OSError, ValueError) as error:
+        except (OSError, EOFError, ValueError) as error:
             raise ValueError(
                 f"{stem}: its .ids.npy and .offsets.npy cannot be read ({error}); "
                 "run `prepare` again"

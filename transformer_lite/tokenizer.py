@@ -6,6 +6,7 @@ Tests: tests/test_tokenizer.py
 """
 
 import io
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,9 +39,14 @@ class Tokenizer:
                 size that is possible.
         """
         model = io.BytesIO()
+        text = list(lines)  # here an error in the lines stays what it is
+        if vocab_size < UNK + 2:
+            raise ValueError(
+                f"vocab_size = {vocab_size} is impossible; give at least 5"
+            )
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
+                sentence_iterator=iter(text),
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=vocab_size,
@@ -51,6 +57,7 @@ class Tokenizer:
                 character_coverage=1.0,
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
+                max_sentence_length=1_000_000,  # bytes; longer lines would be skipped
                 minloglevel=2,
             )
         except RuntimeError as error:
@@ -65,13 +72,16 @@ class Tokenizer:
             ValueError: There is no sentencepiece model at `path`.
         """
         try:
-            return cls(path.read_bytes())
+            tokenizer = cls(path.read_bytes())
         except FileNotFoundError:
             raise ValueError(f"{path}: no such tokenizer; run `prepare`") from None
         except RuntimeError as error:
             raise ValueError(
                 f"{path}: not a sentencepiece model; run `prepare` again"
             ) from error
+        if tokenizer.vocab_size == 0:
+            raise ValueError(f"{path}: not a sentencepiece model; run `prepare` again")
+        return tokenizer
 
     def save(self, path: Path) -> None:
         """Write the model as sentencepiece's own file format."""
@@ -98,9 +108,8 @@ class Tokenizer:
 def _explain(error: str, vocab_size: int) -> str:
     """Sentencepiece's complaint about the vocabulary's size, with a remedy."""
     start = f"vocab_size = {vocab_size} does not fit this corpus"
-    if "<=" in error:
-        largest = error.split("<=")[-1].strip(" .\n")
-        return f"{start}, which has too little text; give at most {largest}"
-    if "required_chars" in error or "smaller" in error:
-        return f"{start}, which has more different characters; give a larger one"
-    return f"{start}: {error}"
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
+        return f"{start}, which has more different characters; give at least {found[1]}"
+    if found := re.search(r"to a value <= (\d+)", error):
+        return f"{start}, which has too little text; give at most {found[1]}"
+    return f"{start}; give another size, or more text"

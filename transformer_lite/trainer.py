@@ -6,7 +6,7 @@ Tests: tests/test_trainer.py
 """
 
 import math
-import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +22,7 @@ from transformer_lite import checkpoint
 from transformer_lite.batching import Batch, BatchStream, Position
 from transformer_lite.config import TrainConfig
 from transformer_lite.distributed import Processes
+from transformer_lite.interruption import stop_signals
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.metrics import MetricsFile
 from transformer_lite.model import Transformer
@@ -30,8 +31,6 @@ from transformer_lite.schedule import adam, noam_schedule
 from transformer_lite.tokenizer import PAD
 
 ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
-RESUMABLE_CHECKPOINTS = 2
-"""How many checkpoints keep the optimizer's state, three times the weights' size."""
 
 
 class Report(NamedTuple):
@@ -43,6 +42,11 @@ class Report(NamedTuple):
     """Negative log-likelihood per target token, in nats."""
     tokens: int
     """Target tokens."""
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nll), as far as a float can hold it."""
+        return math.exp(min(self.nll, 700.0))
 
 
 def train_step(
@@ -160,17 +164,19 @@ class Trainer:
         parallel = self._for_all_processes()
         batches = iter(self.stream)
         self.model.train()
-        with _stop_signals() as stop, self._progress_bar() as bar:
+        with stop_signals() as stop, self._progress_bar() as bar:
             while self.step < self.config.max_steps and not stop:
                 self._step(parallel, next(batches), bar)
                 if self._is_due(self.config.validate_every):
                     self._validate()
-                if stop or self._is_due(self.config.checkpoint_every):
+                if self._is_due(self.config.checkpoint_every):
                     self._save()
-        finished = self.step >= self.config.max_steps
-        if finished and self.processes.rank == 0:
+            if self.step < self.config.max_steps:
+                self._save()
+                return False
+        if self.processes.rank == 0:
             self._average()
-        return finished
+        return True
 
     def _step(self, model: nn.Module, batch: Batch, bar: tqdm) -> None:
         start = time.perf_counter()
@@ -181,15 +187,15 @@ class Trainer:
         if not math.isfinite(report.loss):
             raise FloatingPointError(
                 f"step {self.step}: the loss is {report.loss} at learning rate "
-                f"{rate:.2e}; give a smaller train.rate_scale or more "
-                "train.warmup_steps, the last checkpoint is as it was"
+                f"{rate:.2e}; begin another run with a smaller train.rate_scale or "
+                "more train.warmup_steps, the last checkpoint is as it was"
             )
         speed = report.tokens / (time.perf_counter() - start)
         if self.processes.rank == 0:
             self.metrics.add(
                 self.step,
                 train_loss=report.loss,
-                train_perplexity=math.exp(report.nll),
+                train_perplexity=report.perplexity,
                 rate=rate,
                 tokens=report.tokens,
                 tokens_per_second=round(speed),
@@ -209,12 +215,13 @@ class Trainer:
         self.metrics.add(
             self.step,
             valid_loss=report.loss,
-            valid_perplexity=math.exp(report.nll),
+            valid_perplexity=report.perplexity,
             **extra,
         )
         tqdm.write(
             f"step {self.step:,}: validation loss {report.loss:.3f}, "
-            f"perplexity {math.exp(report.nll):.2f}"
+            f"perplexity {report.perplexity:.2f}",
+            file=sys.stderr,
         )
         if report.loss < self.best_loss:
             self.best_loss = report.loss
@@ -236,15 +243,15 @@ class Trainer:
         # The weights come last: where they are, the checkpoint is whole.
         checkpoint.save_training(checkpoint.training_path(path), training)
         checkpoint.save_weights(path, checkpoint.weights_of(self.model))
-        kept = checkpoint.step_checkpoints(self.checkpoints)
-        for old in kept[: -self.config.average_checkpoints]:
-            old.unlink()
-        for old in kept[:-RESUMABLE_CHECKPOINTS]:
-            checkpoint.training_path(old).unlink(missing_ok=True)
+        checkpoint.prune(
+            path, self.config.checkpoint_every, self.config.average_checkpoints
+        )
 
     def _resume(self) -> None:
         saved = checkpoint.step_checkpoints(self.checkpoints)
         if not saved:
+            if self.processes.rank == 0:
+                self.metrics.forget_after(0)
             return
         training = checkpoint.load_training(checkpoint.training_path(saved[-1]))
         checkpoint.load_weights(self.model, saved[-1])
@@ -280,18 +287,3 @@ class Trainer:
             disable=self.processes.rank != 0,
             smoothing=0.05,
         )
-
-
-@contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """A list that gets a signal's number in when one asks the run to end."""
-    received: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda number, _: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield received
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)

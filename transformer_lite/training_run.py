@@ -52,6 +52,7 @@ def train_recipe(recipe: Recipe, out: Path) -> bool:
             processes.world_size,
         )
         validation = fixed_batches(*corpus.ids("valid"), recipe.train.batch_tokens)
+        _require_room(recipe, corpus)
         if processes.rank == 0:
             _open_run(recipe, out, corpus)
             _announce(recipe, model, corpus, processes)
@@ -87,9 +88,33 @@ def _open_run(recipe: Recipe, out: Path, corpus: PreparedCorpus) -> None:
     path = out / "config.json"
     if path.exists():
         _compare(read_run(out), recipe, out)
-    out.mkdir(parents=True, exist_ok=True)
-    corpus.tokenizer.save(out / "tokenizer.model")
+    vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
+    copy = out / "tokenizer.model"
+    if copy.exists() and copy.read_bytes() != vocabulary:
+        raise ValueError(
+            f"{out}: holds a run with another vocabulary than {corpus.folder}; "
+            "give another --out, or the data that it began with"
+        )
+    checkpoint.write_whole(copy, lambda partial: partial.write_bytes(vocabulary))
     checkpoint.write_whole(path, lambda partial: partial.write_text(_to_json(recipe)))
+
+
+def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
+    """See that every sentence fits into the model before hours have gone by."""
+    max_len, max_extra = recipe.model.max_len, recipe.search.max_extra
+    for split in ("train", "valid"):
+        longest = 1 + max(int(side.lengths.max()) for side in corpus.ids(split))
+        if longest > max_len:
+            raise ValueError(
+                f"{corpus.folder}: {split} has a sentence of {longest} tokens, longer "
+                f"than model.max_len = {max_len}; give a larger one"
+            )
+    longest = 1 + int(corpus.ids("valid")[0].lengths.max())
+    if longest > max_len - max_extra:
+        raise ValueError(
+            f"model.max_len = {max_len} leaves no room to translate valid's {longest} "
+            f"tokens with search.max_extra = {max_extra}; give a larger model.max_len"
+        )
 
 
 def _to_json(recipe: Recipe) -> str:

@@ -78,8 +78,10 @@ class Translator:
         self._check_lengths(sources, search)
         # Sentences of like length share a batch: they need no padding, and they end
         # at about the same time.
-        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-        found: list[Hypothesis | None] = [None] * len(sources)
+        # An empty sentence has an empty translation.
+        found = [Hypothesis([], 0.0, 0.0) for _ in sources]
+        order = [i for i in range(len(sources)) if sentences[i].strip()]
+        order.sort(key=lambda i: len(sources[i]))
         for start in range(0, len(order), search.batch_sentences):
             rows = order[start : start + search.batch_sentences]
             outputs = self._search([sources[i] for i in rows], search)
@@ -147,7 +149,10 @@ def read_run(run: Path) -> Recipe:
     """
     path = run / "config.json"
     try:
-        return recipe_from_dict(json.loads(path.read_text(encoding="utf-8")))
+        tables = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(tables, dict):
+            raise ValueError("no table of settings")
+        return recipe_from_dict(tables)
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; give the folder of a run") from None
     except ValueError as error:
