@@ -26,7 +26,7 @@ from transformer_lite.corpora import corpus_of_files, load_corpus
 from transformer_lite.preparation import PreparedCorpus, prepare
 from transformer_lite.trainer import validate
 from transformer_lite.training_run import train_recipe
-from transformer_lite.translator import Translator, read_run, score
+from transformer_lite.translator import Translator, default_weights, read_run, score
 
 INTERRUPTED = 130
 """Exit status of a run that a signal ended, as shells give it."""
@@ -68,6 +68,11 @@ class Prepare:
     def run(self) -> None:
         """Write the folder."""
         if self.corpus != "files":
+            if self.train or self.valid or self.test:
+                raise ValueError(
+                    f"{self.corpus}: has its own text; for yours, write prepare files "
+                    "--train SOURCE TARGET --valid SOURCE TARGET"
+                )
             corpus = load_corpus(self.corpus, self.source, self.target)
         elif self.train and self.valid:
             corpus = corpus_of_files(self.train, self.valid, self.test)
@@ -99,6 +104,7 @@ class Train(Recipe):
         if not train_recipe(recipe, self.out):
             print("stopped; the same command goes on from here", file=sys.stderr)
             sys.exit(INTERRUPTED)
+        print(f"{self.out}: all {recipe.train.max_steps:,} steps are done")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +123,7 @@ class Average:
         if not 1 <= self.last <= len(paths):
             raise ValueError(
                 f"{checkpoints}: has {len(paths)} checkpoints; --last {self.last} is "
-                "not possible"
+                "not possible, give at least 1 and at most as many as there are"
             )
         averaged = checkpoint.average(paths[-self.last :])
         checkpoint.save_weights(checkpoints / "average.safetensors", averaged)
@@ -143,9 +149,13 @@ class Translate:
         lines = _decode_lines(sys.stdin.buffer.read())
         for translation in translator.translate(lines):
             print(translation)
+        print(f"weights: {self._weights()}", file=sys.stderr)
+
+    def _weights(self) -> Path:
+        return self.weights or default_weights(self.folder)
 
     def _load(self) -> Translator:
-        translator = Translator.load(self.folder, self.weights)
+        translator = Translator.load(self.folder, self._weights())
         given = {"beam_size": self.beam, "alpha": self.alpha}
         given = {name: value for name, value in given.items() if value is not None}
         translator.search = replace(translator.search, **given)
@@ -173,6 +183,7 @@ class Evaluate(Translate):
         batches = fixed_batches(*corpus.ids(self.split), recipe.train.batch_tokens)
         report = validate(translator.model, batches, recipe.train.label_smoothing)
         results = {**scores, "loss": report.loss, "nll": report.nll}
+        results["weights"] = str(self._weights())
         for name, value in results.items():
             shown = f"{value:.2f}" if isinstance(value, float) else value
             print(f"{name:12} {shown}")

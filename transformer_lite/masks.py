@@ -2,8 +2,7 @@
 
 A mask is boolean and True means "may attend", as in
 `torch.nn.functional.scaled_dot_product_attention`. (`torch.nn.MultiheadAttention`
-means the opposite.) Masks are built from token ids inside `Transformer.forward`;
-nobody passes one in.
+means the opposite.) `Transformer.forward` makes its masks itself, from token ids.
 
 Paper: §3.2.3
 Chapter: 03_2_3_applications_of_attention_in_our_model

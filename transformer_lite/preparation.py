@@ -148,7 +148,9 @@ class PreparedCorpus:
     def _require(self, split: str) -> None:
         if split not in self.sizes:
             known = ", ".join(self.sizes)
-            raise ValueError(f'{self.folder}: no split "{split}"; it has {known}')
+            raise ValueError(
+                f'{self.folder}: no split "{split}"; it has {known}, name one of them'
+            )
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -107,7 +107,7 @@ class Tokenizer:
 
 def _explain(error: str, vocab_size: int) -> str:
     """Sentencepiece's complaint about the vocabulary's size, with a remedy."""
-    start = f"vocab_size = {vocab_size} does not fit this corpus"
+    start = f"vocab_size = {vocab_size} (--vocab-size) does not fit this corpus"
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
         return f"{start}, which has more different characters; give at least {found[1]}"
     if found := re.search(r"to a value <= (\d+)", error):

@@ -161,6 +161,9 @@ class Trainer:
         """
         torch.manual_seed(self.config.seed + self.processes.rank)  # for dropout
         self._resume()
+        if self.step < self.config.max_steps and self.processes.rank == 0:
+            # An average of an earlier end would be taken for this run's.
+            (self.checkpoints / "average.safetensors").unlink(missing_ok=True)
         parallel = self._for_all_processes()
         batches = iter(self.stream)
         self.model.train()
