@@ -709,3 +709,25 @@ def test_the_installed_command_ends_without_a_traceback(tmp_path):
         "transformer-lite evaluate: error: nowhere/config.json: no such file; "
         "give the folder of a run\n"
     )
+
+
+# What a critic found
+
+
+def test_a_recipe_may_have_any_name(data, tmp_path, capsys):
+    recipe = recipe_in(tmp_path, data).rename(tmp_path / "recipe")
+    run("train", "--out", tmp_path / "run", recipe)
+    assert "all 2 steps are done" in capsys.readouterr().out
+
+
+def test_own_files_are_not_silently_left_out(tmp_path, capsys):
+    options = files_in(tmp_path, train=sentences(5), valid=sentences(5))
+    shown = fails(capsys, "prepare", "toy", *options, "--out", tmp_path / "x")
+    assert "prepare files" in shown
+    assert not (tmp_path / "x").exists()
+
+
+def test_translate_says_which_weights_it_used(trained, capsys, stdin):
+    stdin(b"")
+    run("translate", trained)
+    assert "average.safetensors" in capsys.readouterr().err

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lite.attention import ATTENTION
+from transformer_lite.attention import ATTENTION, fused_attention
 from transformer_lite.config import ModelConfig
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
@@ -91,3 +92,18 @@ def test_gradient_in_bf16_points_where_fp32s_does(attention):
     rounded, exact = (loss_and_gradient(attention, p)[1] for p in ("bf16", "fp32"))
     assert rounded.dtype == torch.float32
     assert (rounded - exact).norm() < 0.05 * exact.norm()
+
+
+def test_attention_on_a_cpu_runs_in_fp32_under_bf16_autocast(monkeypatch):
+    original, seen = F.scaled_dot_product_attention, []
+
+    def kernel(query, key, value, **options):
+        output = original(query, key, value, **options)
+        seen.append((query.dtype, output.dtype))
+        return output
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", kernel)
+    inputs = torch.randn(3, 2, 5, 7).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert fused_attention(*inputs).dtype == torch.bfloat16
+    assert seen == [(torch.float32, torch.float32)]

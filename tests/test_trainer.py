@@ -278,8 +278,36 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_remedy_works(
 def test_a_checkpoint_without_training_state_is_named(tmp_path, monkeypatch):
     interrupt(tmp_path, monkeypatch, 5, "crash")
     (tmp_path / "checkpoints" / "step-00000003.training.pt").unlink()
-    with pytest.raises(ValueError, match=r"step-00000003\.training\.pt: "):
+    with pytest.raises(ValueError, match=r"checkpoints: .*no \.training\.pt"):
         trainer_of(tmp_path).train()
+
+
+def test_a_run_goes_on_from_the_newest_checkpoint_that_has_a_state(whole, tmp_path):
+    train(tmp_path, max_steps=6)
+    (tmp_path / "checkpoints" / "step-00000006.training.pt").unlink()
+    train(tmp_path)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+def test_a_foreign_training_state_is_named(tmp_path):
+    train(tmp_path, max_steps=3)
+    state = tmp_path / "checkpoints" / "step-00000003.training.pt"
+    checkpoint.save_training(state, {"step": 3})
+    with pytest.raises(ValueError, match=r"step-00000003\.training\.pt: .*delete it"):
+        trainer_of(tmp_path).train()
+
+
+def test_going_on_removes_the_average_of_an_earlier_end(tmp_path, monkeypatch):
+    train(tmp_path, max_steps=3)
+    assert names(tmp_path, "average.safetensors")
+    interrupt(tmp_path, monkeypatch, 2, "crash")
+    assert not names(tmp_path, "average.safetensors")
+
+
+def test_fewer_steps_than_a_run_has_are_refused(tmp_path):
+    train(tmp_path, max_steps=3)
+    with pytest.raises(ValueError, match="max_steps = 2 is less than the 3 steps"):
+        train(tmp_path, max_steps=2)
 
 
 def test_a_run_does_not_go_on_from_another_models_checkpoint(tmp_path, monkeypatch):

@@ -128,7 +128,7 @@ def training_path(weights: Path) -> Path:
 
 def step_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, the oldest first."""
-    return sorted(folder.glob("step-*.safetensors"))
+    return sorted(folder.glob(f"step-{'[0-9]' * 8}.safetensors"))
 
 
 def prune(newest: Path, every: int, keep: int) -> None:

@@ -24,9 +24,9 @@ from transformer_lite.batching import fixed_batches
 from transformer_lite.config import Recipe, load_recipe
 from transformer_lite.corpora import corpus_of_files, load_corpus
 from transformer_lite.preparation import PreparedCorpus, prepare
-from transformer_lite.trainer import validate
 from transformer_lite.training_run import train_recipe
 from transformer_lite.translator import Translator, default_weights, read_run, score
+from transformer_lite.validation import validate
 
 INTERRUPTED = 130
 """Exit status of a run that a signal ended, as shells give it."""
@@ -147,8 +147,10 @@ class Translate:
         """Translate every line; an empty line stays empty."""
         translator = self._load()
         lines = _decode_lines(sys.stdin.buffer.read())
+        # In UTF-8 as the input is, whatever the terminal's language.
         for translation in translator.translate(lines):
-            print(translation)
+            sys.stdout.buffer.write(translation.encode("utf-8") + b"\n")
+        sys.stdout.buffer.flush()
         print(f"weights: {self._weights()}", file=sys.stderr)
 
     def _weights(self) -> Path:
@@ -217,6 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             config=(FlagCreatePairsOff,),
         )
         command.run()
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(INTERRUPTED)
     except (ValueError, OSError, FloatingPointError) as error:
         print(f"transformer-lite {verb}: error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -224,12 +228,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _train_by_recipe(arguments: Sequence[str]) -> Train | None:
     """The recipe's settings, to be the defaults of the options of `train`."""
-    paths = [Path(word) for word in arguments if word.endswith(".toml")]
-    if not paths:
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-"):
+            path = Path(word)
+            break
+        if word.startswith("--") and "=" not in word:
+            next(words, None)  # an option's value
+    else:
         return None
-    recipe = load_recipe(paths[0])
+    recipe = load_recipe(path)
     settings = {entry.name: getattr(recipe, entry.name) for entry in fields(Recipe)}
-    return Train(recipe=paths[0], out=Path("runs", paths[0].stem), **settings)
+    return Train(recipe=path, out=Path("runs", path.stem), **settings)
 
 
 def _overview() -> str:

@@ -32,11 +32,24 @@ class MetricsFile:
         """All records, the oldest first.
 
         A line that a killed process left unfinished is not a record.
+
+        Raises:
+            ValueError: A line is damaged.
         """
         if not self.path.exists():
             return []
-        lines = self.path.read_text(encoding="utf-8").split("\n")
-        return [json.loads(line) for line in lines[:-1]]
+        lines = self.path.read_bytes().split(b"\n")[:-1]
+        return [self._record(number, line) for number, line in enumerate(lines, 1)]
+
+    def _record(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            record = json.loads(line)
+            record["step"] + 0  # a record has a step, and that is a number
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f"{self.path}, line {number}: not a record; delete this line"
+            ) from error
+        return record
 
     def forget_after(self, step: int) -> None:
         """Drop the records of later steps, which are about to be taken again."""

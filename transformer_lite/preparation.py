@@ -129,10 +129,16 @@ class PreparedCorpus:
             ValueError: There is no such split, or its files are damaged.
         """
         self._require(split)
-        return (
-            Sequences.load(self.folder / f"{split}.src"),
-            Sequences.load(self.folder / f"{split}.tgt"),
+        sides = tuple(
+            Sequences.load(self.folder / f"{split}.{side}") for side in ("src", "tgt")
         )
+        if {len(side) for side in sides} != {self.sizes[split]}:
+            raise ValueError(
+                f"{self.folder}: {split} has {len(sides[0]):,} sources and "
+                f"{len(sides[1]):,} targets, not {self.sizes[split]:,} each; "
+                "run `prepare` again"
+            )
+        return sides
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """Source and target sentences of a split.
@@ -141,9 +147,15 @@ class PreparedCorpus:
             ValueError: There is no such split.
         """
         self._require(split)
-        return tuple(
+        sides = tuple(
             _read_lines(self.folder / f"{split}.{side}.txt") for side in ("src", "tgt")
         )
+        if {len(side) for side in sides} != {self.sizes[split]}:
+            raise ValueError(
+                f"{self.folder}: the text of {split} has not the "
+                f"{self.sizes[split]:,} lines it should have; run `prepare` again"
+            )
+        return sides
 
     def _require(self, split: str) -> None:
         if split not in self.sizes:

@@ -191,7 +191,7 @@ def beam_search(
             rows = torch.tensor(open_rows, dtype=torch.long, device=ids.device)
             state = state.keep(rows)
             sentences, ids, log_probs = sentences[rows], ids[rows], log_probs[rows]
-    return [max(outputs, key=lambda output: output.score) for outputs in finished]
+    return [_best(outputs) for outputs in finished]
 
 
 def _best_continuations(
@@ -220,6 +220,12 @@ def _finishing(
     """Row and rank of the candidates that end and are among the best `beam_size`."""
     possible = ends & candidates.log_probs.isfinite()
     return [tuple(place) for place in possible[:, :beam_size].nonzero().tolist()]
+
+
+def _best(outputs: list[Hypothesis]) -> Hypothesis:
+    if not outputs:
+        raise ValueError("no output can end: the model's scores are not numbers")
+    return max(outputs, key=lambda output: output.score)
 
 
 def _still_open(

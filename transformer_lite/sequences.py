@@ -53,8 +53,20 @@ class Sequences:
                 f"{stem}: its .ids.npy and .offsets.npy cannot be read ({error}); "
                 "run `prepare` again"
             ) from error
-        if len(offsets) == 0 or offsets[-1] != len(ids):
-            raise ValueError(f"{stem}.ids.npy: cut short; run `prepare` again")
+        arrays = isinstance(ids, np.ndarray) and isinstance(offsets, np.ndarray)
+        if not (
+            arrays
+            and ids.ndim == offsets.ndim == 1
+            and ids.dtype.kind == offsets.dtype.kind == "i"
+            and len(offsets)
+            and offsets[0] == 0
+            and offsets[-1] == len(ids)
+            and (np.diff(offsets) >= 0).all()
+        ):
+            raise ValueError(
+                f"{stem}: its .ids.npy and .offsets.npy do not fit together; "
+                "run `prepare` again"
+            )
         return cls(ids, offsets)
 
     def save(self, stem: Path) -> None:

@@ -19,8 +19,8 @@ class Tokenizer:
     """One sub-word vocabulary for both languages (Section 5.1).
 
     No text is normalized, so `decode(encode(text)) == text` for any text made of
-    characters that occurred in training. The vocabulary marks spaces with "▁",
-    therefore that one character itself comes back as a space.
+    characters that occurred in training. A few characters are sentencepiece's own and
+    do not come back: "▁" (U+2581), which stands for a space, U+2585 and NUL.
 
     Args:
         model: A serialized sentencepiece model.

@@ -8,10 +8,9 @@ Tests: tests/test_trainer.py
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn, optim
@@ -29,24 +28,9 @@ from transformer_lite.model import Transformer
 from transformer_lite.precision import autocast, choose_precision
 from transformer_lite.schedule import adam, noam_schedule
 from transformer_lite.tokenizer import PAD
+from transformer_lite.validation import Report, evaluation_mode, validate
 
 ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
-
-
-class Report(NamedTuple):
-    """What a step or a validation measured, over all processes."""
-
-    loss: float
-    """Label-smoothed cross-entropy per target token, in nats."""
-    nll: float
-    """Negative log-likelihood per target token, in nats."""
-    tokens: int
-    """Target tokens."""
-
-    @property
-    def perplexity(self) -> float:
-        """exp(nll), as far as a float can hold it."""
-        return math.exp(min(self.nll, 700.0))
 
 
 def train_step(
@@ -82,35 +66,12 @@ def train_step(
         part = label_smoothed_loss(logits, batch.labels, config.label_smoothing, PAD)
         (part.loss * scale).backward()
         sums += torch.stack([part.loss.detach(), part.nll])
-    optimizer.step()
-    optimizer.zero_grad()
     loss, nll = (processes.sum(sums) / tokens).tolist()
+    # A loss that is no number would make all weights none; nothing is saved of it.
+    if math.isfinite(loss):
+        optimizer.step()
+    optimizer.zero_grad()
     return Report(loss, nll, tokens)
-
-
-@torch.inference_mode()
-def validate(model: Transformer, batches: Sequence[Batch], smoothing: float) -> Report:
-    """The loss on batches that are not trained on, dropout switched off."""
-    device = model.encoder.embedding.weight.device
-    sums = torch.zeros(3, dtype=torch.float64)
-    with evaluation_mode(model):
-        for batch in (batch.to(device) for batch in batches):
-            logits = model(batch.src_ids, batch.tgt_input)
-            part = label_smoothed_loss(logits, batch.labels, smoothing, PAD)
-            sums += torch.tensor([value.item() for value in part])
-    loss, nll, tokens = sums.tolist()
-    return Report(loss / tokens, nll / tokens, int(tokens))
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Switch dropout off inside the block, and back to what it was after it."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
 
 
 class Trainer:
@@ -191,7 +152,7 @@ class Trainer:
             raise FloatingPointError(
                 f"step {self.step}: the loss is {report.loss} at learning rate "
                 f"{rate:.2e}; begin another run with a smaller train.rate_scale or "
-                "more train.warmup_steps, the last checkpoint is as it was"
+                "more train.warmup_steps, the checkpoints stay as they are"
             )
         speed = report.tokens / (time.perf_counter() - start)
         if self.processes.rank == 0:
@@ -211,6 +172,11 @@ class Trainer:
 
     def _validate(self) -> None:
         report = validate(self.model, self.validation, self.config.label_smoothing)
+        if not math.isfinite(report.loss):
+            raise FloatingPointError(
+                f"step {self.step}: the validation loss is {report.loss}; begin "
+                "another run with a smaller train.rate_scale or more train.warmup_steps"
+            )
         if self.processes.rank != 0:
             return
         with evaluation_mode(self.model):
@@ -252,19 +218,38 @@ class Trainer:
 
     def _resume(self) -> None:
         saved = checkpoint.step_checkpoints(self.checkpoints)
-        if not saved:
-            if self.processes.rank == 0:
-                self.metrics.forget_after(0)
-            return
-        training = checkpoint.load_training(checkpoint.training_path(saved[-1]))
-        checkpoint.load_weights(self.model, saved[-1])
-        self.step, self.best_loss = training["step"], training["best_loss"]
-        self.stream.position = Position(*training["position"])
-        self.optimizer.load_state_dict(training["optimizer"])
-        self.schedule.load_state_dict(training["schedule"])
-        torch.set_rng_state(training["random_state"])
+        complete = [p for p in saved if checkpoint.training_path(p).exists()]
+        if saved and not complete:
+            raise ValueError(
+                f"{self.checkpoints}: its checkpoints have weights but no .training.pt "
+                "to go on from; begin another run"
+            )
+        if complete:
+            self._take_over(complete[-1])
+        if self.step > self.config.max_steps:
+            raise ValueError(
+                f"train.max_steps = {self.config.max_steps} is less than the "
+                f"{self.step} steps that this run has; give more"
+            )
         if self.processes.rank == 0:
             self.metrics.forget_after(self.step)
+
+    def _take_over(self, path: Path) -> None:
+        """Be where the run was when it wrote the checkpoint at `path`."""
+        training_path = checkpoint.training_path(path)
+        training = checkpoint.load_training(training_path)
+        checkpoint.load_weights(self.model, path)
+        try:
+            self.step, self.best_loss = training["step"], training["best_loss"]
+            self.stream.position = Position(*training["position"])
+            self.optimizer.load_state_dict(training["optimizer"])
+            self.schedule.load_state_dict(training["schedule"])
+            torch.set_rng_state(training["random_state"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"{training_path}: not the training state of this run; delete it and "
+                "its .safetensors, the checkpoint before then takes over"
+            ) from error
 
     def _average(self) -> None:
         """Write the mean of the last checkpoints."""
