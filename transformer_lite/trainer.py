@@ -67,7 +67,7 @@ def train_step(
         (part.loss * scale).backward()
         sums += torch.stack([part.loss.detach(), part.nll])
     loss, nll = (processes.sum(sums) / tokens).tolist()
-    # A loss that is no number would make all weights none; nothing is saved of it.
+    # A step on a loss that is not finite would spoil every weight.
     if math.isfinite(loss):
         optimizer.step()
     optimizer.zero_grad()
