@@ -110,7 +110,16 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch src_len d_model"],
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch tgt_len vocab"]:
-        """For each target position, a score for every token that may come next.
+        """For each target position, a score for every token that may come next."""
+        return self.embedding.logits(self.hidden(tgt_ids, memory, memory_mask))
+
+    def hidden(
+        self,
+        tgt_ids: Int[Tensor, "batch tgt_len"],
+        memory: Float[Tensor, "batch src_len d_model"],
+        memory_mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """The last layer's vectors, from which the scores are made (Section 3.4).
 
         Padding stands at the end of a target, where the causal mask hides it from
         every real position already, so it needs no mask of its own.
@@ -119,7 +128,7 @@ class Decoder(nn.Module):
         x = self.dropout(self.positions(self.embedding(tgt_ids)))
         for layer in self.layers:
             x = layer(x, memory, causal, memory_mask)
-        return self.embedding.logits(x)
+        return x
 
     def start(
         self,
@@ -187,6 +196,15 @@ class Transformer(nn.Module):
         """
         mask = padding_mask(src_ids, PAD)
         return self.decoder(tgt_ids, self.encoder(src_ids, mask), mask)
+
+    def hidden(
+        self,
+        src_ids: Int[Tensor, "batch src_len"],
+        tgt_ids: Int[Tensor, "batch tgt_len"],
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """What `forward` makes its scores from, for a loss that scores by itself."""
+        mask = padding_mask(src_ids, PAD)
+        return self.decoder.hidden(tgt_ids, self.encoder(src_ids, mask), mask)
 
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> DecoderState:
         """The decoder's state before the first token, the source having been read."""
