@@ -17,8 +17,8 @@ import pytest
 
 from transformer_lite import checkpoint, corpora, training_run
 from transformer_lite.cli import INTERRUPTED, VERBS, main
-from transformer_lite.config import load_recipe
 from transformer_lite.preparation import PreparedCorpus
+from transformer_lite.recipe import load_recipe
 from transformer_lite.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -129,7 +129,13 @@ def test_prepare_says_what_it_wrote(tmp_path, capsys):
 
 def test_training_leaves_a_whole_run(trained):
     names = {path.name for path in trained.iterdir()}
-    assert names == {"config.json", "tokenizer.model", "metrics.jsonl", "checkpoints"}
+    assert names - {".lock"} == {
+        "config.json",
+        "tokenizer.model",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoints",
+    }
     assert not list(trained.rglob("*.partial"))
 
 
@@ -319,6 +325,7 @@ OPTIONS = {
     "train": """--data --out --model.vocab-size --model.num-layers --model.d-model
         --model.d-ff --model.num-heads --model.d-k --model.d-v --model.dropout
         --model.positions --model.max-len --model.attention --train.batch-tokens
+        --train.global-batch-tokens --train.checkpoint-minutes --train.compile
         --train.max-steps --train.warmup-steps --train.rate-scale
         --train.label-smoothing --train.average-checkpoints
         --train.checkpoint-every --train.validate-every --train.precision
@@ -336,7 +343,7 @@ def test_the_verbs_are_these_five():
 
 @pytest.mark.parametrize("verb", OPTIONS)
 def test_options_have_the_names_they_always_had(verb, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "100")  # wider panels stand side by side
     with pytest.raises(SystemExit) as caught:
         run(verb, "--help")
     shown = capsys.readouterr().out
