@@ -5,7 +5,10 @@ import math
 import os
 import re
 import signal
+import subprocess
+import sys
 from itertools import count, islice
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +23,7 @@ from transformer_lite.trainer import Trainer
 from transformer_lite.training_step import train_step
 from transformer_lite.validation import Report, evaluation_mode, validate
 
+ROOT = Path(__file__).resolve().parents[1]
 MODEL = ModelConfig(
     vocab_size=17,
     num_layers=1,
@@ -598,3 +602,44 @@ def test_the_callback_finds_the_model_in_evaluation_mode(tmp_path):
 def test_a_validation_leaves_no_trace_in_the_weights(whole, tmp_path):
     train(tmp_path, validate_every=11)
     assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+COMPILED = """
+import sys
+from pathlib import Path
+
+import test_trainer
+import torch
+from torch._dynamo.utils import counters
+
+from transformer_lite.layers import DecoderLayer, EncoderLayer
+
+
+def compile_layer(layer, dynamic):
+    # Traced as for any backend; this one needs no C++ compiler.
+    torch.nn.Module.compile(layer, backend="aot_eager", dynamic=dynamic)
+
+
+for kind in (EncoderLayer, DecoderLayer):
+    kind.compile = compile_layer
+test_trainer.train(Path(sys.argv[1]), compile=True)
+print("graphs", counters["stats"]["unique_graphs"])
+"""
+
+
+def test_compiled_layers_learn_the_same_in_few_compilations(whole, tmp_path):
+    # In a process of its own, where no types are checked: the checks cannot be traced.
+    ended = subprocess.run(
+        [sys.executable, "-c", COMPILED, tmp_path],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+    )
+    graphs = int(re.search(r"graphs (\d+)", ended.stdout)[1])
+    assert 2 <= graphs <= 4  # of two kinds, in training and in validation
+    losses = [
+        [record["train_loss"] for record in records(run) if "train_loss" in record]
+        for run in (whole, tmp_path)
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
