@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
@@ -171,6 +173,18 @@ def test_a_run_does_not_go_on_with_another_vocabulary(recipe, data, tmp_path):
     with pytest.raises(ValueError, match=r"run: .*vocabulary"):
         train_recipe(replace(recipe, data=data / "other"), out)
     assert (out / "tokenizer.model").read_bytes() == before
+
+
+def test_a_run_does_not_go_on_with_other_data_under_the_same_vocabulary(
+    recipe, data, tmp_path
+):
+    out, changed_data = tmp_path / "run", tmp_path / "data"
+    train_recipe(recipe, out)
+    shutil.copytree(data / "one", changed_data)
+    ids = np.load(changed_data / "train.tgt.ids.npy")
+    np.save(changed_data / "train.tgt.ids.npy", ids[::-1])
+    with pytest.raises(ValueError, match=r"run: .*other training data than .*data"):
+        train_recipe(replace(recipe, data=changed_data), out)
 
 
 def test_a_run_goes_on_when_its_data_has_been_moved(recipe, data, tmp_path):

@@ -144,8 +144,18 @@ def _open_run(recipe: Recipe, out: Path, corpus: PreparedCorpus) -> None:
             f"{out}: holds a run with another vocabulary than {corpus.folder}; "
             "give another --out, or the data that it began with"
         )
+    data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
+    data["fingerprint"] = corpus.fingerprint()
+    record = out / "corpus.json"
+    if record.exists() and json.loads(record.read_text(encoding="utf-8")) != data:
+        raise ValueError(
+            f"{out}: holds a run on other training data than {corpus.folder} has now; "
+            "give another --out, or the data that it began with"
+        )
     checkpoint.write_whole(copy, lambda partial: partial.write_bytes(vocabulary))
-    checkpoint.write_whole(path, lambda partial: partial.write_text(_to_json(recipe)))
+    checkpoint.write_whole(record, lambda partial: partial.write_text(_to_json(data)))
+    settings = _to_json(asdict(recipe))
+    checkpoint.write_whole(path, lambda partial: partial.write_text(settings))
 
 
 def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
@@ -166,8 +176,8 @@ def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
         )
 
 
-def _to_json(recipe: Recipe) -> str:
-    return json.dumps(asdict(recipe), indent=2, default=str) + "\n"
+def _to_json(values: dict[str, Any]) -> str:
+    return json.dumps(values, indent=2, default=str) + "\n"
 
 
 def _compare(old: Recipe, new: Recipe, out: Path) -> None:
