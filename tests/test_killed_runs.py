@@ -172,8 +172,12 @@ def launch(recipe, tmp_path):
 
     yield start
     for process in started:
-        process.kill()
-        process.wait()
+        process.terminate()  # torchrun ends its processes with itself
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def ranks(launcher):

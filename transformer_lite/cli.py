@@ -9,10 +9,14 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/test_cli.py
 """
 
+import io
 import json
+import re
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -221,20 +225,50 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(_overview(), file=sys.stdout if asked else sys.stderr)
         sys.exit(0 if asked else 2)
     try:
-        default = _train_by_recipe(rest) if verb == "train" else None
-        command: Verb = tyro.cli(
-            VERBS[verb],
-            prog=f"transformer-lite {verb}",
-            args=rest,
-            default=default,
-            config=(FlagCreatePairsOff,),
-        )
-        command.run()
+        _parse(verb, rest).run()
     except (KeyboardInterrupt, BrokenPipeError):
         sys.exit(INTERRUPTED)
     except (ValueError, OSError, FloatingPointError) as error:
         print(f"transformer-lite {verb}: error: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def _parse(verb: str, arguments: Sequence[str]) -> Verb:
+    """The verb with its arguments.
+
+    Raises:
+        ValueError: An option is unknown or its value impossible.
+    """
+    default = _train_by_recipe(arguments) if verb == "train" else None
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return tyro.cli(
+                VERBS[verb],
+                prog=f"transformer-lite {verb}",
+                args=arguments,
+                default=default,
+                config=(FlagCreatePairsOff,),
+            )
+    except SystemExit as end:
+        if not end.code:
+            raise  # that was --help
+        raise ValueError(
+            f"{_one_line(said.getvalue())}; see transformer-lite {verb} --help"
+        ) from None
+
+
+def _one_line(box: str) -> str:
+    """The message in the box, of lines or of hyphens, that tyro puts an error in."""
+    lines = [line.strip("│╭╮╰╯ ") for line in box.splitlines()]
+    inside = dropwhile(_is_rule, lines[1:])  # the first line is the box's title
+    message = " ".join(takewhile(lambda line: not _is_rule(line), inside))
+    message = re.sub("^Error parsing (model|train|search): ", r"\1.", message)
+    return message.removeprefix("Error parsing ")
+
+
+def _is_rule(line: str) -> bool:
+    return set(line) <= set("─-")
 
 
 def _train_by_recipe(arguments: Sequence[str]) -> Train | None:
