@@ -12,10 +12,17 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
-from transformer_lite.batching import Batch
-from transformer_lite.config import ModelConfig
-from transformer_lite.distributed import join_processes
+from transformer_lite.batching import (
+    Batch,
+    BatchStream,
+    batches_per_step,
+    fixed_batches,
+)
+from transformer_lite.config import ModelConfig, TrainConfig
+from transformer_lite.distributed import ONE_CPU, join_processes
 from transformer_lite.model import Transformer
+from transformer_lite.sequences import Sequences
+from transformer_lite.trainer import Trainer
 from transformer_lite.training_step import Objective, train_step
 
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -51,6 +58,29 @@ def weights_of(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
+def trained_model(processes, run):
+    """A model after seven steps of four batches each, dropout included."""
+    config = TrainConfig(
+        batch_tokens=12,
+        global_batch_tokens=48,
+        max_steps=7,
+        warmup_steps=3,
+        rate_scale=0.1,
+        validate_every=7,
+        checkpoint_every=7,
+        precision="fp32",
+    )
+    lists = [[4 + (i * j) % 25 for j in range(1, 2 + i % 7)] for i in range(41)]
+    sides = (Sequences.from_lists(lists), Sequences.from_lists(lists))
+    number = batches_per_step(config, processes.world_size)
+    place = (number, processes.rank, processes.world_size)
+    stream = BatchStream(*sides, config.batch_tokens, config.seed, *place)
+    model = some_model(dropout=0.3).model
+    validation = fixed_batches(*sides, 100)
+    assert Trainer(model, stream, validation, config, run, processes).train()
+    return model
+
+
 def counted_sum(sums, bucket):
     """What DistributedDataParallel does with a bucket of gradients, counted."""
     sums.append(bucket.index())
@@ -77,6 +107,7 @@ def as_rank(rank, port, results):
             parallel = DistributedDataParallel(accumulated)
             parallel.register_comm_hook(sums, counted_sum)
             one_step(parallel, [batch, *MORE[rank]], processes=processes)
+            trained = trained_model(processes, results / f"run{rank}")
             found = {
                 "rank": processes.rank,
                 "world_size": processes.world_size,
@@ -85,6 +116,8 @@ def as_rank(rank, port, results):
                 "weights": weights_of(model),
                 "accumulated": weights_of(accumulated),
                 "sums": len(sums),
+                "trained": weights_of(trained),
+                "wrote": (results / f"run{rank}").exists(),
                 "any": [processes.any(flag) for flag in (rank == 1, False)],
                 "report": tuple(report),
             }
@@ -177,6 +210,23 @@ def test_gradients_are_summed_once_a_step_and_not_with_every_batch(two_processes
 
 def test_a_flag_on_one_process_is_seen_on_both(two_processes):
     assert [found["any"] for found in two_processes] == [[True, False]] * 2
+
+
+def test_a_recipe_takes_the_same_steps_on_one_process_and_on_two(
+    two_processes, tmp_path
+):
+    expected = weights_of(trained_model(ONE_CPU, tmp_path / "run"))
+    for found in two_processes:
+        assert_close(found["trained"], expected, **EXACT)
+
+
+def test_all_processes_have_the_same_weights_after_many_steps(two_processes):
+    first, second = (found["trained"] for found in two_processes)
+    assert torch.equal(first, second)
+
+
+def test_the_first_process_alone_writes(two_processes):
+    assert [found["wrote"] for found in two_processes] == [True, False]
 
 
 def test_a_process_that_is_alone_sums_nothing(monkeypatch):

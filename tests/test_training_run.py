@@ -64,6 +64,13 @@ def test_the_vocabulary_size_comes_from_the_data(recipe, tmp_path):
     assert read_run(tmp_path / "run").model.vocab_size == 40
 
 
+def test_another_vocabulary_size_than_the_datas_is_refused(recipe, tmp_path):
+    other = changed(recipe, "model", vocab_size=50)
+    with pytest.raises(ValueError, match=r"vocab_size = 50 is not the 40 of .*one; "):
+        train_recipe(other, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_configuration_of_a_run_comes_back(recipe, tmp_path):
     train_recipe(recipe, tmp_path / "run")
     expected = changed(recipe, "model", vocab_size=40)
@@ -89,6 +96,20 @@ def test_parameters_pairs_and_precision_are_announced(
     assert re.search(r"^model +[\d,]+ parameters$", shown, re.M)
     assert re.search(r"^data +40 pairs", shown, re.M)
     assert re.search(rf"^precision +(fp32|bf16) \({how}", shown, re.M)
+
+
+def test_the_expected_time_is_told(recipe, tmp_path, capsys):
+    train_recipe(changed(recipe, "train", max_steps=23), tmp_path / "run")
+    assert re.search(r"expected +0:00:\d\d for 3 steps", capsys.readouterr().err)
+
+
+def test_the_seed_decides_where_a_run_begins(recipe, tmp_path):
+    found = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train_recipe(changed(recipe, "train", seed=seed, max_steps=1), tmp_path / name)
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        found.append(json.loads(lines[0])["train_loss"])
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_finished_run_ends_with_a_summary(recipe, tmp_path, capsys):

@@ -9,6 +9,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from transformer_lite.training_state import TrainingState
 from transformer_lite.training_step import Objective, StepReport, train_step
 from transformer_lite.validation import evaluation_mode, validate
 
+STEPS_TO_JUDGE_BY = 20
+"""After so many steps the run says how long it will take."""
 SMALLEST_SCALE = 2.0**-10
 """Where the scale of fp16's gradients is below this, the weights are spoiled."""
 
@@ -96,7 +99,10 @@ class Trainer:
             self.metrics,
             self._progress_bar() as bar,
         ):
+            first, begun = self.state.step, time.perf_counter()
             while self.state.step < self.config.max_steps:
+                if self.state.step == first + STEPS_TO_JUDGE_BY:
+                    self._expect(time.perf_counter() - begun)
                 # All processes stop after the same step.
                 if self.processes.any(bool(stop)):
                     self._save()
@@ -109,6 +115,13 @@ class Trainer:
         if self.processes.rank == 0:
             self.state.average(self.checkpoints)
         return True
+
+    def _expect(self, seconds: float) -> None:
+        """Say how long the rest will take; validations come on top."""
+        left = self.config.max_steps - self.state.step
+        if self.processes.rank == 0:
+            expected = timedelta(seconds=round(left * seconds / STEPS_TO_JUDGE_BY))
+            tqdm.write(f"expected   {expected} for {left:,} steps", file=sys.stderr)
 
     def _step(
         self, objective: nn.Module, step: StepBatches, waited: float, bar: tqdm

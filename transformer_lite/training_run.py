@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from transformer_lite import checkpoint
 from transformer_lite.batching import BatchStream, batches_per_step, fixed_batches
+from transformer_lite.config import ModelConfig
 from transformer_lite.distributed import join_processes
 from transformer_lite.model import Transformer
 from transformer_lite.preparation import PreparedCorpus
@@ -52,8 +53,7 @@ def train_recipe(recipe: Recipe, out: Path) -> bool:
         ConnectionError: Another process of the run is lost.
     """
     corpus = PreparedCorpus(recipe.data)
-    model_config = replace(recipe.model, vocab_size=corpus.tokenizer.vocab_size)
-    recipe = replace(recipe, model=model_config)
+    recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
     with join_processes() as processes:
         torch.manual_seed(recipe.train.seed)
         model = Transformer(recipe.model).to(processes.device)
@@ -86,6 +86,17 @@ def train_recipe(recipe: Recipe, out: Path) -> bool:
             if finished:
                 print(summary(recipe, trainer.metrics), file=sys.stderr)
             return finished
+
+
+def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelConfig:
+    """The model's configuration; one that leaves the default takes the data's size."""
+    size = corpus.tokenizer.vocab_size
+    if config.vocab_size not in (size, ModelConfig().vocab_size):
+        raise ValueError(
+            f"model.vocab_size = {config.vocab_size} is not the {size} of "
+            f"{corpus.folder}; leave it out, or prepare with that --vocab-size"
+        )
+    return replace(config, vocab_size=size)
 
 
 @contextmanager
