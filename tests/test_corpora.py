@@ -169,7 +169,7 @@ def test_toy_splits_are_stretches_of_one_stream():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], 'no corpus "nothing"; take "toy" or "multi30k"'),
+        (["nothing"], 'no corpus "nothing"; take "toy", "multi30k"'),
         (["toy", "de", "en"], "toy has no de–en; it is en–de"),
         (["multi30k", "en", "ko"], "multi30k has no en–ko; take two of en, de, fr"),
         (["multi30k", "en", "en"], "multi30k has no en–en; take two of en, de, fr"),

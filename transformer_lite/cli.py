@@ -24,6 +24,7 @@ from transformer_lite.batching import fixed_batches
 from transformer_lite.config import Recipe, load_recipe
 from transformer_lite.corpora import corpus_of_files, load_corpus
 from transformer_lite.preparation import PreparedCorpus, prepare
+from transformer_lite.tokenizer import VOCAB_SENTENCES
 from transformer_lite.training_run import train_recipe
 from transformer_lite.translator import Translator, default_weights, read_run, score
 from transformer_lite.validation import validate
@@ -45,13 +46,13 @@ class Prepare:
     """Get a corpus, learn its vocabulary, write its sentences as ids."""
 
     corpus: Positional[str]
-    """"toy", "multi30k", or "files" for files of your own."""
+    """"toy", "multi30k", "wmt14", or "files" for files of your own."""
     out: Path
     """Folder to make."""
     source: str = "en"
-    """Source language of multi30k: en, de or fr."""
+    """Source language of multi30k and wmt14: en, de or fr."""
     target: str = "de"
-    """Target language of multi30k: en, de or fr."""
+    """Target language of multi30k and wmt14: en, de or fr."""
     train: tuple[Path, Path] | None = None
     """Your training files: source and target, one sentence a line."""
     valid: tuple[Path, Path] | None = None
@@ -59,7 +60,10 @@ class Prepare:
     test: tuple[Path, Path] | None = None
     """Your test files, if you have any."""
     vocab_size: int | None = None
-    """Size of the shared vocabulary; by default 500 for toy, otherwise 8000."""
+    """Size of the shared vocabulary; by default 500 for toy, 37000 for wmt14, otherwise
+    8000."""
+    vocab_sentences: int = VOCAB_SENTENCES
+    """Most sentences that the vocabulary is learned from, drawn at random."""
     max_length: int = 256
     """Most tokens of a sentence."""
     skip_long: bool = False
@@ -82,8 +86,15 @@ class Prepare:
             )
         vocab_size = self.vocab_size
         if vocab_size is None:
-            vocab_size = 500 if self.corpus == "toy" else 8000
-        prepare(corpus, self.out, vocab_size, self.max_length, self.skip_long)
+            vocab_size = {"toy": 500, "wmt14": 37_000}.get(self.corpus, 8000)
+        prepare(
+            corpus,
+            self.out,
+            vocab_size,
+            self.max_length,
+            self.skip_long,
+            self.vocab_sentences,
+        )
         sizes = PreparedCorpus(self.out).sizes
         pairs = ", ".join(f"{size:,} {split}" for split, size in sizes.items())
         print(f"{self.out}: {pairs} pairs, {vocab_size:,} tokens in the vocabulary")

@@ -1,13 +1,15 @@
-"""Parallel text: the generated toy corpus, Multi30k, and files of one's own.
+"""Parallel text: the toy corpus, Multi30k, WMT 2014, and files of one's own.
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
 Tests: tests/test_corpora.py
 """
 
+import codecs
 import gzip
 import hashlib
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +18,9 @@ from pathlib import Path
 
 import pooch
 
+from transformer_lite.tokenizer import RESERVED
 from transformer_lite.toy_grammar import generate_pairs
+from transformer_lite.wmt14 import wmt14_splits
 
 SentencePair = tuple[str, str]
 
@@ -51,6 +55,8 @@ MULTI30K_SHA256 = {
 }
 """Checksums of the text itself: the same text can be compressed in many ways."""
 
+_RESERVED = re.compile(f"[{RESERVED}]")
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -59,6 +65,8 @@ class Corpus:
     name: str
     splits: Mapping[str, Iterable[SentencePair]]
     """Has at least "train" and "valid"; other splits are for tests."""
+    origin: str = ""
+    """Tells this corpus from any other; empty if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,9 @@ class ParallelFiles:
         r"""The pairs, in order; lines end at "\n" and nowhere else.
 
         Raises:
-            ValueError: A file is missing or empty, a line is empty or not UTF-8, or
-                one file has more lines; the message names the file and the line.
+            ValueError: A file is missing or empty, a line is empty, not UTF-8 or has a
+                character in `RESERVED`, or one file has more lines; the message
+                names the file and the line.
         """
         number = 0
         lines = zip_longest(_lines(self.source), _lines(self.target))
@@ -110,12 +119,13 @@ class ParallelFiles:
 def load_corpus(
     name: str, source_language: str = "en", target_language: str = "de"
 ) -> Corpus:
-    """A corpus by its name: "toy" (generated) or "multi30k" (downloaded once).
+    """A corpus by its name: "toy" (generated), "multi30k" or "wmt14" (downloaded).
 
     Args:
         name: Which corpus.
-        source_language: "en" for toy; "en", "de" or "fr" for multi30k.
-        target_language: "de" for toy; "en", "de" or "fr" for multi30k.
+        source_language: "en" for toy; "en", "de" or "fr" for the others.
+        target_language: "de" for toy; "en", "de" or "fr" for the others; one of the
+            two is "en" for wmt14.
 
     Raises:
         ValueError: There is no such corpus or language, or a file is missing or not
@@ -125,14 +135,12 @@ def load_corpus(
     if name == "toy":
         if languages != ("en", "de"):
             raise ValueError(f"toy has no {'–'.join(languages)}; it is en–de")
-        return Corpus(
-            name,
-            {
-                "train": ToySplit(0, 10_000),
-                "valid": ToySplit(10_000, 500),
-                "test": ToySplit(10_500, 500),
-            },
-        )
+        splits = {
+            "train": ToySplit(0, 10_000),
+            "valid": ToySplit(10_000, 500),
+            "test": ToySplit(10_500, 500),
+        }
+        return Corpus(name, splits, repr(splits))
     if name == "multi30k":
         if not set(languages) <= {"en", "de", "fr"} or len(set(languages)) == 1:
             raise ValueError(
@@ -140,7 +148,7 @@ def load_corpus(
             )
         published = {"train": "train", "valid": "val"}
         published["test_2016_flickr"] = "test_2016_flickr"
-        return Corpus(
+        return _corpus_of(
             name,
             {
                 split: ParallelFiles(
@@ -149,8 +157,12 @@ def load_corpus(
                 for split, file in published.items()
             },
         )
+    if name == "wmt14":
+        splits = wmt14_splits(*languages)
+        return Corpus(name, splits, repr(splits))
     raise ValueError(
-        f'there is no corpus "{name}"; take "toy" or "multi30k", or give two files'
+        f'there is no corpus "{name}"; take "toy", "multi30k" or "wmt14", or give '
+        "two files"
     )
 
 
@@ -163,20 +175,46 @@ def corpus_of_files(
     splits = {"train": ParallelFiles(*train), "valid": ParallelFiles(*valid)}
     if test:
         splits["test"] = ParallelFiles(*test)
-    return Corpus("files", splits)
+    return _corpus_of("files", splits)
+
+
+def _corpus_of(name: str, splits: dict[str, ParallelFiles]) -> Corpus:
+    origin = {
+        split: [_stamp(files.source), _stamp(files.target)]
+        for split, files in splits.items()
+    }
+    return Corpus(name, splits, repr(origin))
+
+
+def _stamp(path: Path) -> str:
+    """Path, size and time of change of a file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return str(path)  # whoever reads it will say that it is missing
+    return f"{path.resolve()}, {stat.st_size} bytes, {stat.st_mtime_ns} ns"
 
 
 def _lines(path: Path) -> Iterator[str]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 try:
-                    yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+                    text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise ValueError(
                         f"{path}, line {number}: not UTF-8 (byte {error.start + 1} of "
                         "the line); convert the file to UTF-8"
                     ) from error
+                if found := _RESERVED.search(text):
+                    raise ValueError(
+                        f"{path}, line {number}: has the character "
+                        f"U+{ord(found[0]):04X}, which the tokenizer needs for itself; "
+                        "remove it, or the line in both files"
+                    )
+                yield text
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; check the path") from None
     except (gzip.BadGzipFile, zlib.error, EOFError, IsADirectoryError) as error:

@@ -5,11 +5,17 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/test_sequences.py
 """
 
+import os
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import Int
+
+_HEADER_BYTES = 128
+"""What stands before the data of an .npy file with one axis, however long it is."""
 
 
 class Sequences:
@@ -79,6 +85,11 @@ class Sequences:
         """The length of every sequence, in tokens."""
         return np.diff(self._offsets)
 
+    @property
+    def extremes(self) -> tuple[int, int]:
+        """The least and the greatest id; reads all of them once, 1 GB in a second."""
+        return int(self._ids.min()), int(self._ids.max())
+
     def __len__(self) -> int:
         """Number of sequences."""
         return len(self._offsets) - 1
@@ -86,3 +97,82 @@ class Sequences:
     def __getitem__(self, index: int) -> Int[np.ndarray, " tokens"]:
         """The ids of one sequence."""
         return self._ids[self._offsets[index] : self._offsets[index + 1]]
+
+
+class SequenceWriter:
+    """Sequences that grow on disk, for those that would not fit in memory.
+
+    After every `append` the files can be loaded.
+
+    Args:
+        stem: Where: `stem`.ids.npy and `stem`.offsets.npy.
+        length: How many of the sequences that are there stay; 0 starts new files.
+        num_ids: How many ids these have.
+
+    Raises:
+        ValueError: There are fewer.
+    """
+
+    def __init__(self, stem: Path, length: int = 0, num_ids: int = 0) -> None:
+        self._ids = _GrowingArray(Path(f"{stem}.ids.npy"), "<i4", num_ids)
+        starts = length + 1 if length else 0
+        self._offsets = _GrowingArray(Path(f"{stem}.offsets.npy"), "<i8", starts)
+        if not length:
+            self._offsets.append(np.zeros(1))
+
+    @property
+    def num_ids(self) -> int:
+        """How many ids were written."""
+        return self._ids.length
+
+    def append(self, lists: list[list[int]]) -> None:
+        """Write these sequences after the others."""
+        ends = self.num_ids + np.cumsum([len(ids) for ids in lists])
+        self._ids.append(np.fromiter(chain.from_iterable(lists), np.int32))
+        self._offsets.append(ends)
+
+    def flush(self) -> None:
+        """Leave nothing in this process's memory."""
+        self._ids.file.flush()
+        self._offsets.file.flush()
+
+    def close(self) -> None:
+        """Close both files."""
+        self._ids.file.close()
+        self._offsets.file.close()
+
+
+class _GrowingArray:
+    """An .npy file with one axis, written piece by piece."""
+
+    def __init__(self, path: Path, dtype: str, length: int) -> None:
+        self.length, self._dtype = length, np.dtype(dtype)
+        end = _HEADER_BYTES + length * self._dtype.itemsize
+        self.file = reopen(path, end if length else 0)
+        if not length:
+            self.file.write(bytes(_HEADER_BYTES))
+
+    def append(self, values: np.ndarray) -> None:
+        self.file.write(values.astype(self._dtype).tobytes())
+        self.length += len(values)
+        self.file.seek(0)
+        header = {"descr": self._dtype.str, "fortran_order": False}
+        header["shape"] = (self.length,)
+        np.lib.format.write_array_header_1_0(self.file, header)
+        assert self.file.tell() == _HEADER_BYTES
+        self.file.seek(0, os.SEEK_END)
+
+
+def reopen(path: Path, size: int) -> BinaryIO:
+    """A file to write on in after its first `size` bytes; the rest is cut off.
+
+    Raises:
+        ValueError: It has fewer bytes than that.
+    """
+    file = path.open("r+b" if size else "w+b")
+    if file.seek(0, os.SEEK_END) < size:
+        file.close()
+        raise ValueError(f"{path}: has lost its end; run `prepare` again")
+    file.truncate(size)
+    file.seek(size)
+    return file

@@ -7,20 +7,26 @@ Tests: tests/test_tokenizer.py
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import sentencepiece
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
+RESERVED = "\0\u2581\u2585"
+"""Characters that sentencepiece needs for itself and that do not come back."""
+
+VOCAB_SENTENCES = 2_000_000
+"""Sentences that a vocabulary is learned from: of toy and Multi30k, all of them."""
+
 
 class Tokenizer:
     """One sub-word vocabulary for both languages (Section 5.1).
 
     No text is normalized, so `decode(encode(text)) == text` for any text made of
-    characters that occurred in training. A few characters are sentencepiece's own and
-    do not come back: "▁" (U+2581), which stands for a space, U+2585 and NUL.
+    characters that occurred in training. Only those in `RESERVED` do not come back:
+    "▁" (U+2581), which stands for a space, U+2585 and NUL.
 
     Args:
         model: A serialized sentencepiece model.
@@ -30,23 +36,38 @@ class Tokenizer:
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
     @classmethod
-    def train(cls, lines: Iterable[str], vocab_size: int) -> "Tokenizer":
+    def train(
+        cls,
+        lines: Iterable[str],
+        vocab_size: int,
+        vocab_sentences: int = VOCAB_SENTENCES,
+    ) -> "Tokenizer":
         """A tokenizer learned from these lines, which must be training data alone.
+
+        Args:
+            lines: The sentences of both languages. They are read one by one.
+            vocab_size: Number of token ids.
+            vocab_sentences: Of more lines than this, so many are drawn at random,
+                always the same ones. Only these are held in memory.
 
         Raises:
             ValueError: The lines hold too little text for `vocab_size`, or more
                 different characters than it has room for; the message names the
                 size that is possible.
         """
+        for name, value, least in (
+            ("vocab_size", vocab_size, UNK + 2),
+            ("vocab_sentences", vocab_sentences, 1),
+        ):
+            if value < least:
+                raise ValueError(
+                    f"{name} = {value} is impossible; give at least {least}"
+                )
         model = io.BytesIO()
-        text = list(lines)  # here an error in the lines stays what it is
-        if vocab_size < UNK + 2:
-            raise ValueError(
-                f"vocab_size = {vocab_size} is impossible; give at least 5"
-            )
+        errors: list[BaseException] = []
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(text),
+                sentence_iterator=_watched(lines, errors),
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=vocab_size,
@@ -58,10 +79,16 @@ class Tokenizer:
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
                 max_sentence_length=1_000_000,  # bytes; longer lines would be skipped
+                # Deviation D12: of a large corpus a random sample of the sentences.
+                input_sentence_size=vocab_sentences,
+                shuffle_input_sentence=True,
                 minloglevel=2,
             )
         except RuntimeError as error:
-            raise ValueError(_explain(str(error), vocab_size)) from error
+            if not errors:
+                raise ValueError(_explain(str(error), vocab_size)) from error
+        if errors:  # an error in the lines stays what it is
+            raise errors[0]
         return cls(model.getvalue())
 
     @classmethod
@@ -96,6 +123,10 @@ class Tokenizer:
         """The text's token ids, without BOS and EOS."""
         return self._processor.encode(text)
 
+    def encode_all(self, texts: list[str]) -> list[list[int]]:
+        """The token ids of each text, computed on all cores of the machine."""
+        return self._processor.encode(texts, num_threads=-1)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids; PAD, BOS and EOS vanish, UNK becomes " ⁇ "."""
         return self._processor.decode(list(ids))
@@ -103,6 +134,15 @@ class Tokenizer:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The vocabulary's entry for each id, for labels of figures."""
         return [self._processor.id_to_piece(id_) for id_ in ids]
+
+
+def _watched(lines: Iterable[str], errors: list[BaseException]) -> Iterator[str]:
+    """The lines; sentencepiece replaces an error in them by its own, so it is kept."""
+    try:
+        yield from lines
+    except BaseException as error:
+        errors.append(error)
+        raise
 
 
 def _explain(error: str, vocab_size: int) -> str:
