@@ -1,5 +1,6 @@
 """Batches hold every pair once, within their budget and with little padding."""
 
+import time
 from itertools import islice
 
 import numpy as np
@@ -71,6 +72,35 @@ def test_no_batch_is_over_its_budget_on_either_side(pairs, budget, seed):
     assert all(batch.src_ids.numel() <= budget for batch in batches)
     assert all(batch.tgt_input.numel() <= budget for batch in batches)
     assert all(batch.labels.numel() <= budget for batch in batches)
+
+
+def cut_one_by_one(lengths, budget):
+    """Sizes of the batches that greedy cutting gives."""
+    sizes, batch = [], []
+    for length in lengths:
+        if batch and (len(batch) + 1) * max(*batch, length) > budget:
+            sizes.append(len(batch))
+            batch = []
+        batch.append(length)
+    return [*sizes, len(batch)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 23), min_size=1, max_size=60),
+    budget=st.integers(23, 90),
+)
+def test_a_batch_ends_where_the_next_pair_would_not_fit(lengths, budget):
+    pairs = np.arange(len(lengths))
+    batches = batching._cut(pairs, np.array(lengths), budget)
+    assert [len(batch) for batch in batches] == cut_one_by_one(lengths, budget)
+
+
+def test_an_epoch_of_a_million_pairs_is_cut_in_seconds():
+    src, tgt = multi30k_like(1_000_000)
+    begin = time.process_time()
+    token_buckets(src, tgt, 25_000, (1, 0))
+    assert time.process_time() - begin < 3
 
 
 @settings(max_examples=40, deadline=None)

@@ -107,13 +107,17 @@ def _cut(
     batch_tokens: int,
 ) -> list[Int[np.ndarray, " batch"]]:
     """Neighbours put together for as long as both sides fit when padded."""
-    batches, start, width = [], 0, 0
-    for end, length in enumerate(longest[pairs].tolist()):
-        width = max(width, length)
-        if (end + 1 - start) * width > batch_tokens:
-            batches.append(pairs[start:end])
-            start, width = end, length
-    return [*batches, pairs[start:]] if start < len(pairs) else batches
+    lengths = longest[pairs]
+    batches, start = [], 0
+    while start < len(pairs):
+        # By the first pair alone there is room for so many; longer ones may follow.
+        room = batch_tokens // lengths[start]
+        widths = np.maximum.accumulate(lengths[start : start + room])
+        cells = widths * np.arange(1, len(widths) + 1)
+        end = start + np.count_nonzero(cells <= batch_tokens)
+        batches.append(pairs[start:end])
+        start = end
+    return batches
 
 
 class Position(NamedTuple):
