@@ -135,22 +135,11 @@ def main() -> None:
             [f"--{split}", *(str(folder / f"{split}.{name}") for name in LANGUAGES)]
             for split in ("train", "valid")
         ]
+        command = [sys.executable, "-m", "transformer_lite", "prepare", "files"]
+        options = ["--vocab-size", str(VOCAB_SIZE), "--max-length", "1000"]
+        options += ["--out", str(out)]
         prepared = measured(
-            [
-                sys.executable,
-                "-m",
-                "transformer_lite",
-                "prepare",
-                "files",
-                *files[0],
-                *files[1],
-                "--out",
-                str(out),
-                "--vocab-size",
-                str(VOCAB_SIZE),
-                "--max-length",
-                "1000",
-            ],
+            [*command, *files[0], *files[1], *options],
             folder / "out.partial" / "journal.json",
         )
         epoch = measured([sys.executable, "-c", EPOCH, str(out)])

@@ -1,7 +1,9 @@
 """Parallel text is read exactly, or refused with file, line and remedy."""
 
+import codecs
 import gzip
 import hashlib
+import os
 from itertools import count, islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +54,26 @@ def test_windows_line_ends_do_not_belong_to_the_text(tmp_path):
 def test_only_a_line_feed_ends_a_line(tmp_path, separator):
     text = f"one{separator}two"
     assert list(files(tmp_path, f"{text}\n".encode(), b"eins\n")) == [(text, "eins")]
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_byte_order_mark_does_not_belong_to_the_text(tmp_path, compress):
+    path = tmp_path / ("a.gz" if compress is gzip.compress else "a")
+    path.write_bytes(compress(codecs.BOM_UTF8 + b"one\ntwo\n"))
+    assert list(ParallelFiles(path, path)) == [("one", "one"), ("two", "two")]
+
+
+def test_a_file_of_a_byte_order_mark_alone_is_empty(tmp_path):
+    with pytest.raises(ValueError, match=r"corpus\.en, line 1: empty"):
+        list(files(tmp_path, codecs.BOM_UTF8, b"a\n"))
+
+
+@pytest.mark.parametrize("number", [0x0000, 0x2581, 0x2585])
+def test_characters_that_the_tokenizer_needs_are_refused(tmp_path, number):
+    line = f"a\nb{chr(number)}c\n".encode()
+    message = rf"corpus\.de, line 2: has the character U\+{number:04X}, .*; remove it"
+    with pytest.raises(ValueError, match=message):
+        list(files(tmp_path, b"a\nb\n", line))
 
 
 def test_spaces_are_part_of_the_text(tmp_path):
@@ -133,6 +155,21 @@ def test_a_corpus_of_ones_own_has_the_splits_given(tmp_path):
     pair = (tmp_path / "a", tmp_path / "b")
     assert set(corpus_of_files(pair, pair).splits) == {"train", "valid"}
     assert set(corpus_of_files(pair, pair, pair).splits) == {"train", "valid", "test"}
+
+
+def test_a_changed_file_makes_another_corpus(tmp_path):
+    pairs = files(tmp_path, b"one\n", b"eins\n")
+    pair = pairs.source, pairs.target
+    before = corpus_of_files(pair, pair).origin
+    assert corpus_of_files(pair, pair).origin == before
+    os.utime(pairs.source, ns=(7, 7))
+    assert corpus_of_files(pair, pair).origin != before
+
+
+def test_the_other_direction_is_another_corpus(tmp_path):
+    pairs = files(tmp_path, b"one\n", b"eins\n")
+    one, two = (pairs.source, pairs.target), (pairs.target, pairs.source)
+    assert corpus_of_files(one, one).origin != corpus_of_files(two, two).origin
 
 
 @pytest.fixture

@@ -1,15 +1,22 @@
 """A prepared corpus is whole, true to the text, and blind to the held-out splits."""
 
 import json
+import signal
+import subprocess
+import sys
+import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from transformer_lite import preparation
 from transformer_lite.corpora import Corpus
 from transformer_lite.preparation import PreparedCorpus, prepare
-from transformer_lite.tokenizer import UNK
+from transformer_lite.tokenizer import UNK, Tokenizer
+from transformer_lite.unfinished import only_one
 
 TRAIN = [
     ("the dog sees the cat", "der Hund sieht die Katze"),
@@ -228,3 +235,153 @@ def test_the_summary_names_the_corpus(prepared):
     summary = json.loads((prepared.folder / "corpus.json").read_text(encoding="utf-8"))
     assert summary["corpus"] == "small"
     assert summary["vocab_size"] == VOCAB_SIZE
+
+
+# A large corpus, and an interruption
+
+CHUNK = 5
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(preparation, "CHUNK_PAIRS", CHUNK)
+
+
+class Line(str):
+    """A sentence that can be watched."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_no_more_than_two_chunks_of_the_corpus_are_in_memory(tmp_path, small_chunks):
+    alive, most = weakref.WeakSet(), 0
+
+    class Watched:
+        def __iter__(self):
+            nonlocal most
+            for number, pair in enumerate(TRAIN * 7):
+                lines = tuple(Line(f"{text} {number}") for text in pair)
+                alive.update(lines)
+                most = max(most, len(alive))
+                yield lines
+
+    prepare(corpus_of(Watched()), tmp_path / "out", VOCAB_SIZE, 256, False)
+    assert len(TRAIN * 7) > 10 * CHUNK
+    assert CHUNK <= most <= 4 * CHUNK + 4
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def prepare_known(pairs, out, vocab_size=VOCAB_SIZE, origin="known"):
+    splits = {"train": pairs, "valid": VALID}
+    prepare(Corpus("small", splits, origin), out, vocab_size, 30, skip_long=True)
+
+
+class Interrupted:
+    """The training pairs; the n-th reading of one is interrupted."""
+
+    def __init__(self, reads):
+        self.reads = reads
+
+    def __iter__(self):
+        for pair in [LONG, *TRAIN]:
+            self.reads -= 1
+            if self.reads < 0:
+                raise KeyboardInterrupt
+            yield pair
+
+
+@pytest.mark.parametrize("reads", [0, 7, 19, 21, 26, 33, 37])
+def test_an_interrupted_preparation_ends_like_another(tmp_path, small_chunks, reads):
+    prepare_known([LONG, *TRAIN], tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        prepare_known(Interrupted(reads), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    prepare_known([LONG, *TRAIN], tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
+
+
+def test_what_is_done_is_not_done_again(tmp_path, small_chunks, monkeypatch):
+    encoded = []
+    encode_all = Tokenizer.encode_all
+    with pytest.raises(KeyboardInterrupt):
+        prepare_known(Interrupted(19 + 11), tmp_path / "out")
+
+    def watched(self, texts):
+        encoded.extend(texts)
+        return encode_all(self, texts)
+
+    monkeypatch.setattr(Tokenizer, "encode_all", watched)
+    monkeypatch.setattr(Tokenizer, "train", None)
+    prepare_known([LONG, *TRAIN], tmp_path / "out")
+    assert len(encoded) == 2 * (19 - 10 + len(VALID))
+
+
+@pytest.mark.parametrize(
+    "change", [{"vocab_size": 80}, {"origin": "other"}, {"origin": ""}]
+)
+def test_another_request_does_not_go_on(tmp_path, small_chunks, change):
+    with pytest.raises(KeyboardInterrupt):
+        prepare_known(Interrupted(19 + 11), tmp_path / "out")
+    other = [("a cat", "eine Katze"), *TRAIN]
+    prepare_known(other, tmp_path / "out", **change)
+    prepare_known(other, tmp_path / "whole", **change)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from transformer_lite import preparation
+from transformer_lite.corpora import Corpus
+
+class Killed(list):
+    reads = 0
+    def __iter__(self):
+        for pair in list.__iter__(self):
+            Killed.reads += 1
+            if Killed.reads == 30:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield pair
+
+preparation.CHUNK_PAIRS = 5
+train, valid = eval(sys.stdin.read())
+corpus = Corpus("small", {"train": Killed(train), "valid": valid}, "known")
+preparation.prepare(corpus, Path(sys.argv[1]), 90, 30, skip_long=True)
+"""
+
+
+def test_a_killed_preparation_ends_like_another(tmp_path, small_chunks, monkeypatch):
+    prepare_known(TRAIN, tmp_path / "whole")
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path / "out"],
+        input=repr((TRAIN, VALID)).encode(),
+        env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    monkeypatch.setattr(Tokenizer, "train", None)
+    prepare_known(TRAIN, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_two_preparations_of_one_folder_are_refused(tmp_path):
+    with only_one(tmp_path / "out"), pytest.raises(ValueError, match="another process"):
+        prepare_known(TRAIN, tmp_path / "out")
+    assert nothing_is_left(tmp_path)
+
+
+@pytest.mark.parametrize("id_", [VOCAB_SIZE, 2**31 - 1, -1, 0, UNK - 1])
+@pytest.mark.parametrize("side", ["src", "tgt"])
+def test_ids_that_no_text_has_are_refused(tmp_path, id_, side):
+    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+    path = tmp_path / "out" / f"train.{side}.ids.npy"
+    ids = np.load(path)
+    ids[7] = id_
+    np.save(path, ids)
+    with pytest.raises(ValueError, match=rf"train\.{side}\.ids\.npy: damaged, .*{id_}"):
+        PreparedCorpus(tmp_path / "out").ids("train")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_lite.sequences import Sequences
+from transformer_lite.sequences import Sequences, append_sequences
 
 LISTS = [[5, 7, 11], [], [13], [17, 19, 23, 29, 31]]
 ids = st.integers(0, 99_999)
@@ -69,3 +69,33 @@ def test_ids_and_offsets_of_different_sets_are_refused(tmp_path):
     np.save(tmp_path / "train.src.offsets.npy", np.array([0, 3, 4]))
     with pytest.raises(ValueError, match=r"train\.src.*run `prepare` again"):
         Sequences.load(tmp_path / "train.src")
+
+
+def written(stem, chunks, length=0, num_ids=0):
+    for chunk in chunks:
+        num_ids = append_sequences(stem, length, num_ids, chunk)
+        length += len(chunk)
+    return num_ids
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    chunks=st.lists(
+        st.lists(st.lists(ids, min_size=1, max_size=5), max_size=5), min_size=1
+    ).filter(any)
+)
+def test_sequences_can_be_written_piece_by_piece(tmp_path_factory, chunks):
+    stem = tmp_path_factory.mktemp("sequences") / "train.src"
+    written(stem, chunks)
+    assert as_lists(Sequences.load(stem)) == [row for chunk in chunks for row in chunk]
+
+
+def test_a_writer_goes_on_after_the_sequences_that_stay(tmp_path):
+    num_ids = written(tmp_path / "a", [LISTS[:1]])
+    written(tmp_path / "a", [[[97] * 19]], 1, num_ids)
+    written(tmp_path / "a", [LISTS[1:3], LISTS[3:]], 1, num_ids)
+    assert as_lists(Sequences.load(tmp_path / "a")) == LISTS
+
+
+def test_extremes_are_the_least_and_the_greatest_id():
+    assert Sequences.from_lists(LISTS).extremes == (5, 31)

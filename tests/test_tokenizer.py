@@ -133,6 +133,48 @@ def test_an_impossible_size_is_refused_in_one_plain_line(vocab_size):
     assert not re.search(r"\n|INTERNAL|\.cc|trainer_spec", str(caught.value))
 
 
+def test_all_texts_together_encode_as_each_alone(tokenizer):
+    assert tokenizer.encode_all(LINES) == [tokenizer.encode(line) for line in LINES]
+
+
+CHARACTERS = [chr(0x4E00 + i) for i in range(500)]
+
+
+def known_characters(vocab_sentences):
+    tokenizer = Tokenizer.train(CHARACTERS, 8 + vocab_sentences, vocab_sentences)
+    return [c for c in CHARACTERS if UNK not in tokenizer.encode(c)]
+
+
+def test_a_vocabulary_is_learned_from_as_many_sentences_as_asked_for():
+    assert len(known_characters(127)) == 127
+
+
+def test_the_sentences_are_drawn_from_everywhere():
+    drawn = [CHARACTERS.index(character) for character in known_characters(127)]
+    assert drawn[0] < 100
+    assert drawn[-1] >= 400
+
+
+def test_the_same_sentences_are_drawn_each_time():
+    assert known_characters(127) == known_characters(127)
+
+
+def test_an_interruption_while_reading_is_passed_on():
+    def lines():
+        yield LINES[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Tokenizer.train(lines(), 50)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 100])
+def test_too_few_sentences_are_refused(number):
+    message = f"vocab_sentences = {number} is impossible; give at least 101"
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.train(LINES, 200, vocab_sentences=number)
+
+
 def test_an_error_of_the_lines_themselves_is_passed_on():
     def lines():
         yield LINES[0]

@@ -7,7 +7,6 @@ Tests: tests/test_preparation.py
 
 import json
 import shutil
-from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tqdm import tqdm
 from transformer_lite.corpora import Corpus
 from transformer_lite.sequences import Sequences
 from transformer_lite.tokenizer import UNK, VOCAB_SENTENCES, Tokenizer
-from transformer_lite.unfinished import SIDES, Journal, SplitWriter, only_one
+from transformer_lite.unfinished import SIDES, Journal, append_pairs, only_one
 
 CHUNK_PAIRS = 10_000
 """Pairs that are in memory at a time."""
@@ -112,19 +111,17 @@ def _write_split(
         return
     pairs = tqdm(corpus.splits[split], desc=split, unit="pair", disable=None)
     rest = islice(pairs, done.read, None)
-    with closing(SplitWriter(journal.folder, split, done)) as writer:
-        while chunk := list(islice(rest, CHUNK_PAIRS)):
-            text = [list(side) for side in zip(*chunk, strict=True)]
-            ids = [tokenizer.encode_all(side) for side in text]
-            lengths = [max(map(len, pair)) for pair in zip(*ids, strict=True)]
-            kept = [i for i, length in enumerate(lengths) if length <= max_length]
-            if len(kept) < len(chunk):
-                if not skip_long:
-                    _refuse(split, done.read, lengths, max_length)
-                ids, text = (
-                    [[side[i] for i in kept] for side in x] for x in (ids, text)
-                )
-            done = journal[split] = writer.append(ids, text, len(chunk))
+    while chunk := list(islice(rest, CHUNK_PAIRS)):
+        text = [list(side) for side in zip(*chunk, strict=True)]
+        ids = [tokenizer.encode_all(side) for side in text]
+        lengths = [max(map(len, pair)) for pair in zip(*ids, strict=True)]
+        kept = [i for i, length in enumerate(lengths) if length <= max_length]
+        if len(kept) < len(chunk):
+            if not skip_long:
+                _refuse(split, done.read, lengths, max_length)
+            ids, text = ([[side[i] for i in kept] for side in x] for x in (ids, text))
+        done = append_pairs(journal.folder / split, done, ids, text, len(chunk))
+        journal[split] = done
     if not done.kept:
         raise ValueError(
             f"{split}: every pair is longer than --max-length {max_length}; "

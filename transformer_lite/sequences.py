@@ -5,12 +5,11 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/test_sequences.py
 """
 
-import os
+import io
 import zlib
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import Int
@@ -104,80 +103,56 @@ class Sequences:
         return self._ids[self._offsets[index] : self._offsets[index + 1]]
 
 
-class SequenceWriter:
-    """Sequences that grow on disk, for those that would not fit in memory.
+def append_sequences(
+    stem: Path, length: int, num_ids: int, lists: list[list[int]]
+) -> int:
+    """Number of ids on disk after these sequences are written after the others.
 
-    After every `append` the files can be loaded.
+    For those that would not all fit in memory. `Sequences.load` reads the files.
 
     Args:
         stem: Where: `stem`.ids.npy and `stem`.offsets.npy.
-        length: How many of the sequences that are there stay; 0 starts new files.
+        length: How many of the sequences that are there stay; 0 makes new files.
         num_ids: How many ids these have.
+        lists: More sequences.
 
     Raises:
-        ValueError: There are fewer.
+        ValueError: There are fewer than `length`.
     """
-
-    def __init__(self, stem: Path, length: int = 0, num_ids: int = 0) -> None:
-        self._ids = _GrowingArray(Path(f"{stem}.ids.npy"), "<i4", num_ids)
-        starts = length + 1 if length else 0
-        self._offsets = _GrowingArray(Path(f"{stem}.offsets.npy"), "<i8", starts)
-        if not length:
-            self._offsets.append(np.zeros(1))
-
-    @property
-    def num_ids(self) -> int:
-        """How many ids were written."""
-        return self._ids.length
-
-    def append(self, lists: list[list[int]]) -> None:
-        """Write these sequences after the others."""
-        ends = self.num_ids + np.cumsum([len(ids) for ids in lists])
-        self._ids.append(np.fromiter(chain.from_iterable(lists), np.int32))
-        self._offsets.append(ends)
-
-    def flush(self) -> None:
-        """Leave nothing in this process's memory."""
-        self._ids.file.flush()
-        self._offsets.file.flush()
-
-    def close(self) -> None:
-        """Close both files."""
-        self._ids.file.close()
-        self._offsets.file.close()
+    ids = np.fromiter(chain.from_iterable(lists), np.dtype("<i4"))
+    ends = num_ids + np.cumsum([len(row) for row in lists], dtype=np.dtype("<i8"))
+    _append(Path(f"{stem}.ids.npy"), num_ids, ids)
+    if length:
+        _append(Path(f"{stem}.offsets.npy"), length + 1, ends)
+    else:
+        _append(Path(f"{stem}.offsets.npy"), 0, np.insert(ends, 0, 0))
+    return num_ids + len(ids)
 
 
-class _GrowingArray:
-    """An .npy file with one axis, written piece by piece."""
-
-    def __init__(self, path: Path, dtype: str, length: int) -> None:
-        self.length, self._dtype = length, np.dtype(dtype)
-        end = _HEADER_BYTES + length * self._dtype.itemsize
-        self.file = reopen(path, end if length else 0)
-        if not length:
-            self.file.write(bytes(_HEADER_BYTES))
-
-    def append(self, values: np.ndarray) -> None:
-        self.file.write(values.astype(self._dtype).tobytes())
-        self.length += len(values)
-        self.file.seek(0)
-        header = {"descr": self._dtype.str, "fortran_order": False}
-        header["shape"] = (self.length,)
-        np.lib.format.write_array_header_1_0(self.file, header)
-        assert self.file.tell() == _HEADER_BYTES
-        self.file.seek(0, os.SEEK_END)
+def _append(path: Path, length: int, values: np.ndarray) -> None:
+    """Write values after the first ones of an .npy file."""
+    header = io.BytesIO()
+    shape = (length + len(values),)
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": values.dtype.str, "fortran_order": False, "shape": shape}
+    )
+    assert header.tell() == _HEADER_BYTES
+    if length == 0:
+        write_after(path, 0, header.getvalue())
+    write_after(path, _HEADER_BYTES + length * values.itemsize, values.tobytes())
+    with path.open("r+b") as file:
+        file.write(header.getvalue())
 
 
-def reopen(path: Path, size: int) -> BinaryIO:
-    """A file to write on in after its first `size` bytes; the rest is cut off.
+def write_after(path: Path, size: int, content: bytes) -> None:
+    """Write after the first `size` bytes of a file; what followed them is cut off.
 
     Raises:
-        ValueError: It has fewer bytes than that.
+        ValueError: The file has fewer bytes.
     """
-    file = path.open("r+b" if size else "w+b")
-    if file.seek(0, os.SEEK_END) < size:
-        file.close()
+    if size and (not path.exists() or path.stat().st_size < size):
         raise ValueError(f"{path}: has lost its end; run `prepare` again")
-    file.truncate(size)
-    file.seek(size)
-    return file
+    with path.open("r+b" if size else "wb") as file:
+        file.truncate(size)
+        file.seek(size)
+        file.write(content)

@@ -57,7 +57,7 @@ class Tokenizer:
         """
         for name, value, least in (
             ("vocab_size", vocab_size, UNK + 2),
-            ("vocab_sentences", vocab_sentences, 1),
+            ("vocab_sentences", vocab_sentences, 101),  # as sentencepiece wants it
         ):
             if value < least:
                 raise ValueError(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from transformer_lite.sequences import SequenceWriter, reopen
+from transformer_lite.sequences import append_sequences, write_after
 
 SIDES = ("src", "tgt")
 
@@ -109,58 +109,30 @@ class Journal:
         partial.replace(self._path)
 
 
-class SplitWriter:
-    """The ids and the text of a split, written piece by piece.
+def append_pairs(
+    stem: Path,
+    done: Progress,
+    ids: Sequence[list[list[int]]],
+    text: Sequence[list[str]],
+    num_read: int,
+) -> Progress:
+    """How far a split is after ids and text of more pairs are written.
 
     Args:
-        folder: Where to.
-        split: The split's name.
-        done: What was written before; anything after it is cut off.
+        stem: Folder and name of the split.
+        done: How far it was; what was written after that is cut off.
+        ids: For each side, the ids of every sentence.
+        text: For each side, the sentences.
+        num_read: How many pairs of the corpus were read to get these.
 
     Raises:
-        ValueError: The files have less than was written before.
+        ValueError: The files have less than was done.
     """
-
-    def __init__(self, folder: Path, split: str, done: Progress) -> None:
-        self.done = done
-        stems = [folder / f"{split}.{side}" for side in SIDES]
-        self._ids = [
-            SequenceWriter(stem, done.kept, num_ids)
-            for stem, num_ids in zip(stems, done.num_ids, strict=True)
-        ]
-        self._text = [
-            reopen(Path(f"{stem}.txt"), size)
-            for stem, size in zip(stems, done.text_bytes, strict=True)
-        ]
-
-    def append(
-        self,
-        ids: Sequence[list[list[int]]],
-        text: Sequence[Sequence[str]],
-        num_read: int,
-    ) -> Progress:
-        """Write ids and text of both sides; returns how far the split then is.
-
-        Args:
-            ids: For each side, the ids of every sentence.
-            text: For each side, the sentences.
-            num_read: How many pairs of the corpus were read to get these.
-        """
-        for side in range(len(SIDES)):
-            self._ids[side].append(ids[side])
-            lines = "".join(f"{line}\n" for line in text[side])
-            self._text[side].write(lines.encode())
-        for file in (*self._ids, *self._text):
-            file.flush()
-        self.done = Progress(
-            self.done.read + num_read,
-            self.done.kept + len(ids[0]),
-            [file.num_ids for file in self._ids],
-            [file.tell() for file in self._text],
-        )
-        return self.done
-
-    def close(self) -> None:
-        """Close all files."""
-        for file in (*self._ids, *self._text):
-            file.close()
+    num_ids, text_bytes = [], []
+    for side, name in enumerate(SIDES):
+        own = Path(f"{stem}.{name}")
+        num_ids.append(append_sequences(own, done.kept, done.num_ids[side], ids[side]))
+        lines = "".join(f"{line}\n" for line in text[side]).encode()
+        write_after(Path(f"{own}.txt"), done.text_bytes[side], lines)
+        text_bytes.append(done.text_bytes[side] + len(lines))
+    return Progress(done.read + num_read, done.kept + len(ids[0]), num_ids, text_bytes)
