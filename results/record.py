@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from transformer_lite import checkpoint
-from transformer_lite.metrics import MetricsFile
+from transformer_lite.metrics import Metrics
 from transformer_lite.preparation import PreparedCorpus
 from transformer_lite.translator import Translator, read_run, score
 
@@ -64,7 +64,7 @@ def scores(run: Path, split: str) -> dict[str, dict]:
 def record(run: Path, split: str) -> dict:
     """All that belongs to the run's result."""
     recipe = read_run(run)
-    records = MetricsFile(run / "metrics.jsonl").read()
+    records = Metrics(run).read()
     steps = [entry for entry in records if "train_loss" in entry]
     return {
         "run": run.name,

@@ -1,6 +1,8 @@
 """Batches hold every pair once, within their budget and with little padding."""
 
+import re
 import time
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -11,13 +13,16 @@ from hypothesis import strategies as st
 
 from transformer_lite import batching
 from transformer_lite.batching import (
+    START,
     Batch,
     BatchStream,
     Position,
+    batches_per_step,
     fixed_batches,
     pad,
     token_buckets,
 )
+from transformer_lite.config import TrainConfig
 from transformer_lite.sequences import Sequences
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
@@ -149,14 +154,23 @@ def test_pools_are_a_partition_too(monkeypatch, pool):
     assert max(map(len, batches)) <= pool
 
 
+def steps_of(count, number, start=START, **place):
+    """The first steps of a stream."""
+    return list(islice(stream_of(count, **place).steps(start), number))
+
+
+def batches_of(steps):
+    return [numbers(batch) for step in steps for batch in step.batches]
+
+
 def test_the_same_seed_gives_the_same_order():
-    one, two = (list(islice(stream_of(61, seed=5), 40)) for _ in range(2))
-    assert [numbers(batch) for batch in one] == [numbers(batch) for batch in two]
+    one, two = (batches_of(steps_of(61, 40, seed=5)) for _ in range(2))
+    assert one == two
 
 
 def test_another_seed_gives_another_order():
-    one, two = (list(islice(stream_of(61, seed=s), 8)) for s in (5, 6))
-    assert [numbers(batch) for batch in one] != [numbers(batch) for batch in two]
+    one, two = (batches_of(steps_of(61, 8, seed=seed)) for seed in (5, 6))
+    assert one != two
 
 
 def test_each_epoch_has_another_order():
@@ -168,55 +182,90 @@ def test_each_epoch_has_another_order():
 def test_a_stream_gives_every_pair_once_an_epoch():
     stream = stream_of(61)
     lengths = [len(stream.epoch(number)) for number in range(3)]
-    batches = iter(stream)
+    batches = iter(batches_of(steps_of(61, sum(lengths))))
     for length in lengths:
-        seen = [n for batch in islice(batches, length) for n in numbers(batch)]
+        seen = [n for batch in islice(batches, length) for n in batch]
         assert sorted(seen) == list(range(61))
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
-def test_shards_are_disjoint_and_complete_across_ends_of_epochs(world_size):
+def test_a_batch_knows_its_pairs():
+    for step in steps_of(61, 9):
+        for batch in step.batches:
+            assert list(batch.pairs) == numbers(batch)
+
+
+@pytest.mark.parametrize(("world_size", "per_step"), [(1, 3), (2, 2), (3, 6), (2, 4)])
+def test_shards_are_disjoint_and_complete_across_ends_of_epochs(world_size, per_step):
     whole = stream_of(64)
     ends = np.cumsum([len(whole.epoch(number)) for number in range(4)])
-    assert (ends[:3] % world_size).any(), "no step crosses the end of an epoch"
-    steps = ends[-1] // world_size
+    assert (ends[:3] % per_step).any(), "no step crosses the end of an epoch"
+    number = ends[-1] // per_step
     shards = [
-        islice(stream_of(64, rank=rank, world_size=world_size), steps)
+        steps_of(
+            64, number, rank=rank, world_size=world_size, batches_per_step=per_step
+        )
         for rank in range(world_size)
     ]
-    groups = zip(*shards, strict=True)
-    interleaved = [numbers(batch) for group in groups for batch in group]
-    expected = [numbers(batch) for batch in islice(whole, steps * world_size)]
-    assert interleaved == expected
+    dealt = []
+    for parts in zip(*shards, strict=True):
+        assert {len(part.batches) for part in parts} == {per_step // world_size}
+        for row in zip(*(part.batches for part in parts), strict=True):
+            dealt += [numbers(batch) for batch in row]
+    assert dealt == batches_of(steps_of(64, number * per_step))
 
 
 @settings(max_examples=20, deadline=None)
-@given(read=st.integers(0, 50), world_size=st.integers(1, 3))
-def test_a_stream_goes_on_exactly_where_another_stopped(read, world_size):
+@given(read=st.integers(1, 50), world_size=st.integers(1, 3), share=st.integers(1, 2))
+def test_a_stream_goes_on_exactly_where_another_stopped(read, world_size, share):
     place = {"rank": world_size - 1, "world_size": world_size}
-    first = stream_of(61, **place)
-    batches = iter(first)
-    for _ in range(read):
-        next(batches)
-    second = stream_of(61, **place)
-    second.position = Position(*first.position)
-    expected, found = (list(islice(b, 20)) for b in (batches, second))
-    assert [numbers(batch) for batch in found] == [numbers(batch) for batch in expected]
+    place["batches_per_step"] = world_size * share
+    first = steps_of(61, read + 20, **place)
+    position = Position(*first[read - 1].position)
+    second = steps_of(61, 20, start=position, **place)
+    assert batches_of(second) == batches_of(first[read:])
+    assert second[-1].position == first[-1].position
 
 
 def test_all_processes_stand_at_the_same_position():
-    streams = [stream_of(61, rank=rank, world_size=3) for rank in range(3)]
-    for stream in streams:
-        list(islice(stream, 17))
-    assert streams[0].position == streams[1].position == streams[2].position
+    positions = [
+        [
+            step.position
+            for step in steps_of(61, 17, rank=rank, world_size=3, batches_per_step=3)
+        ]
+        for rank in range(3)
+    ]
+    assert positions[0] == positions[1] == positions[2]
 
 
-def test_position_does_not_move_before_a_batch_is_read():
-    stream = stream_of(61)
-    batches = iter(stream)
-    assert stream.position == Position(0, 0)
-    next(batches)
-    assert stream.position == Position(0, 1)
+@pytest.mark.parametrize(
+    ("whole", "batch", "world_size", "expected"),
+    [
+        (None, 3125, 1, 1),
+        (None, 3125, 8, 8),
+        (25_000, 25_000, 1, 1),
+        (25_000, 3125, 1, 8),
+        (25_000, 3125, 4, 8),
+        (25_000, 3125, 8, 8),
+        (25_000, 3000, 2, 8),
+        (100, 3125, 1, 1),
+    ],
+)
+def test_batches_of_a_step_do_not_depend_on_the_number_of_processes(
+    whole, batch, world_size, expected
+):
+    config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
+    assert batches_per_step(config, world_size) == expected
+
+
+@pytest.mark.parametrize(("batch", "world_size"), [(3125, 3), (25_000, 2), (10_000, 4)])
+def test_processes_that_cannot_share_a_step_evenly_are_told_a_size_that_works(
+    batch, world_size
+):
+    config = TrainConfig(batch_tokens=batch, global_batch_tokens=25_000)
+    with pytest.raises(ValueError, match=f"{world_size} processes cannot") as error:
+        batches_per_step(config, world_size)
+    remedy = int(re.search(r"batch_tokens of (\d+)", str(error.value))[1])
+    assert batches_per_step(replace(config, batch_tokens=remedy), world_size) > 0
 
 
 def test_a_batch_adds_ends_and_padding():
@@ -240,7 +289,8 @@ def test_a_batch_of_memory_mapped_ids_is_the_same(tmp_path):
         side.save(tmp_path / name)
     loaded = [Sequences.load(tmp_path / name) for name in ("src", "tgt")]
     one, two = (BatchStream(*sides, 40, 5) for sides in ((src, tgt), loaded))
-    for a, b in zip(islice(one, 9), islice(two, 9), strict=True):
+    pairs = zip(islice(one.steps(), 9), islice(two.steps(), 9), strict=True)
+    for (a,), (b,) in ((a.batches, b.batches) for a, b in pairs):
         assert torch.equal(a.src_ids, b.src_ids)
         assert torch.equal(a.tgt_ids, b.tgt_ids)
 
@@ -249,6 +299,12 @@ def test_a_batch_moves_as_a_whole():
     moved = Batch.from_ids([[11]], [[13]]).to(torch.device("meta"))
     assert moved.src_ids.is_meta
     assert moved.tgt_ids.is_meta
+
+
+def test_a_batch_counts_its_tokens_and_its_padding():
+    batch = Batch.from_ids([[11, 13], [17]], [[19], [23, 29, 31]])
+    assert batch.tokens == 2 + 4
+    assert batch.padding == pytest.approx(3 / 16)
 
 
 def test_padding_stands_at_the_end():

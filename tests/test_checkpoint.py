@@ -1,6 +1,9 @@
 """Checkpoints are whole or absent, cannot run code, and average to their mean."""
 
 import pickle
+import resource
+import signal
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -196,10 +199,35 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
         partial.write_text("half")
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match=r"w\.safetensors: cannot .*disk full.*make room"):
         checkpoint.write_whole(path, write)
     assert [entry.name for entry in tmp_path.iterdir()] == ["w.safetensors"]
     assert path.read_text() == "old"
+
+
+@contextmanager
+def nearly_full_disk():
+    """Let no file of this process grow beyond 4 KiB, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.parametrize("kind", ["weights", "training"])
+def test_a_checkpoint_that_does_not_fit_on_the_disk_leaves_the_old_one(tmp_path, kind):
+    path, large = tmp_path / "it", {"weight": torch.zeros(101, 103)}
+    save = {"weights": checkpoint.save_weights, "training": checkpoint.save_training}
+    save[kind](path, {"weight": torch.zeros(3)})
+    before = path.read_bytes()
+    with nearly_full_disk(), pytest.raises(OSError, match=r"it: cannot be written"):
+        save[kind](path, large)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["it"]
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path):

@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import distributed as dist
 from torch import multiprocessing, optim
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
 from transformer_lite.batching import Batch
-from transformer_lite.config import ModelConfig, TrainConfig
+from transformer_lite.config import ModelConfig
 from transformer_lite.distributed import join_processes
 from transformer_lite.model import Transformer
-from transformer_lite.trainer import train_step
+from transformer_lite.training_step import Objective, train_step
 
 EXACT = {"rtol": 0, "atol": 1e-12}
-CONFIG = TrainConfig(precision="fp32")
 # Target tokens, EOS counted: 17 for the first process, 3 for the second.
 SHARDS = (
     ([[5, 7, 11], [13, 6, 17, 19]], [[9, 10, 12, 14, 15, 16, 18], [20, 21] * 4]),
@@ -26,21 +26,35 @@ SHARDS = (
 )
 
 
-def some_model():
+# Two further batches for each process.
+MORE = (
+    [Batch.from_ids([[5]], [[9, 9]]), Batch.from_ids([[6, 7]], [[11]])],
+    [Batch.from_ids([[8, 5, 6]], [[13, 15, 17]]), Batch.from_ids([[21]], [[23]])],
+)
+
+
+def some_model(dropout=0.0):
     """The same model in float64 wherever it is made."""
     torch.manual_seed(1)
     shape = {"vocab_size": 29, "num_layers": 1, "d_model": 15, "d_ff": 23}
-    return Transformer(ModelConfig(**shape, num_heads=3, dropout=0.0)).double()
+    model = Transformer(ModelConfig(**shape, num_heads=3, dropout=dropout))
+    return Objective(model.double(), 0.1)
 
 
 def one_step(model, batches, **processes):
     """Take a step whose length is the gradient, and return what it measured."""
     optimizer = optim.SGD(model.parameters(), lr=1.0)
-    return train_step(model, batches, optimizer, CONFIG, **processes)
+    return train_step(model, batches, optimizer, **processes)
 
 
 def weights_of(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def counted_sum(sums, bucket):
+    """What DistributedDataParallel does with a bucket of gradients, counted."""
+    sums.append(bucket.index())
+    return default_hooks.allreduce_hook(None, bucket)
 
 
 def as_rank(rank, port, results):
@@ -59,12 +73,19 @@ def as_rank(rank, port, results):
             parallel = DistributedDataParallel(model)
             batch = Batch.from_ids(*SHARDS[rank])
             report = one_step(parallel, [batch], processes=processes)
+            accumulated, sums = some_model(dropout=0.3), []
+            parallel = DistributedDataParallel(accumulated)
+            parallel.register_comm_hook(sums, counted_sum)
+            one_step(parallel, [batch, *MORE[rank]], processes=processes)
             found = {
                 "rank": processes.rank,
                 "world_size": processes.world_size,
                 "sum": processes.sum(own),
                 "own": own,
                 "weights": weights_of(model),
+                "accumulated": weights_of(accumulated),
+                "sums": len(sums),
+                "any": [processes.any(flag) for flag in (rank == 1, False)],
                 "report": tuple(report),
             }
         found["left"] = not dist.is_initialized()
@@ -138,6 +159,24 @@ def test_two_batches_of_a_step_are_as_good_as_one(one_process):
     model = some_model()
     one_step(model, [together])
     assert_close(weights_of(model), expected, **EXACT)
+
+
+def test_two_processes_with_three_batches_each_are_one_with_six(two_processes):
+    # Dropout is on: what it drops depends on the batch's place in the step alone.
+    model = some_model(dropout=0.3)
+    batches = [Batch.from_ids(*shard) for shard in SHARDS]
+    batches += [batch for row in zip(*MORE, strict=True) for batch in row]
+    one_step(model, batches)
+    for found in two_processes:
+        assert_close(found["accumulated"], weights_of(model), **EXACT)
+
+
+def test_gradients_are_summed_once_a_step_and_not_with_every_batch(two_processes):
+    assert [found["sums"] for found in two_processes] == [1, 1]
+
+
+def test_a_flag_on_one_process_is_seen_on_both(two_processes):
+    assert [found["any"] for found in two_processes] == [[True, False]] * 2
 
 
 def test_a_process_that_is_alone_sums_nothing(monkeypatch):

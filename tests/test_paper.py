@@ -1,6 +1,7 @@
 """The paper's numbers as code."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lite.attention import scaled_dot_product_attention
+from transformer_lite.batching import batches_per_step
 from transformer_lite.config import (
     BASE,
     BIG,
@@ -19,8 +21,11 @@ from transformer_lite.config import (
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
 from transformer_lite.positional import sinusoidal_encoding
+from transformer_lite.recipe import load_recipe
 from transformer_lite.schedule import adam, noam_rate
 from transformer_lite.search import length_penalty
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # Table 3. A cell that the paper leaves blank has the base row's value; None is a
 # parameter count, in millions, that the paper does not print.
@@ -231,3 +236,23 @@ def test_smoothing_costs_a_perfect_model_the_entropy_of_the_target():
 
 def test_length_penalty_of_25_tokens_is_that_of_wu_et_al():
     assert length_penalty(25, 0.6) == pytest.approx(5**0.6)
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "steps", "averaged"),
+    [("base", BASE, 100_000, 5), ("big", BIG, 300_000, 20)],
+)
+def test_recipes_of_wmt14_state_the_papers_runs(name, model, steps, averaged):
+    recipe = load_recipe(ROOT / "recipes" / f"wmt14_{name}.toml")
+    assert recipe.model == model
+    assert recipe.train.max_steps == steps
+    assert recipe.train.warmup_steps == 4000
+    assert recipe.train.rate_scale == 1
+    assert recipe.train.label_smoothing == 0.1
+    assert recipe.train.average_checkpoints == averaged
+    assert recipe.train.checkpoint_minutes == 10
+    assert (recipe.search.beam_size, recipe.search.alpha) == (4, 0.6)
+    assert recipe.search.max_extra == 50
+    for devices in (1, 2, 4, 8):
+        tokens = batches_per_step(recipe.train, devices) * recipe.train.batch_tokens
+        assert tokens == 25_000

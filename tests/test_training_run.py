@@ -1,15 +1,18 @@
 """A run is put together from a recipe, and only gone on with if it is the same."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from transformer_lite import checkpoint
-from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
+from transformer_lite.config import ModelConfig, SearchConfig, TrainConfig
 from transformer_lite.corpora import Corpus
 from transformer_lite.preparation import PreparedCorpus, prepare
+from transformer_lite.recipe import Recipe
 from transformer_lite.training_run import train_recipe
 from transformer_lite.translator import Translator, read_run
 
@@ -80,10 +83,44 @@ def test_parameters_pairs_and_precision_are_announced(
     recipe, tmp_path, capsys, precision, how
 ):
     train_recipe(changed(recipe, "train", precision=precision), tmp_path / "run")
-    first = capsys.readouterr().err.splitlines()[0]
-    assert "parameters, 40 pairs" in first
-    assert f"({how}" in first
-    assert "fp32" in first or "bf16" in first
+    shown = capsys.readouterr().err
+    assert re.search(r"^model +[\d,]+ parameters$", shown, re.M)
+    assert re.search(r"^data +40 pairs", shown, re.M)
+    assert re.search(rf"^precision +(fp32|bf16) \({how}", shown, re.M)
+
+
+def test_a_finished_run_ends_with_a_summary(recipe, tmp_path, capsys):
+    train_recipe(recipe, tmp_path / "run")
+    shown = capsys.readouterr().err
+    assert re.search(r"^steps +4, [\d,]+ target tokens$", shown, re.M)
+    assert re.search(r"^validation perplexity [\d.]+ at step \d", shown, re.M)
+
+
+def test_validation_bleu_is_recorded(recipe, tmp_path):
+    train_recipe(recipe, tmp_path / "run")
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    found = [json.loads(line)["valid_bleu"] for line in lines if "valid_bleu" in line]
+    assert len(found) == 2
+    assert all(0 <= bleu <= 100 for bleu in found)
+
+
+def test_a_second_run_in_the_same_folder_is_refused(recipe, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    with (
+        FileLock(out / ".lock"),
+        pytest.raises(ValueError, match=r"run: another process .*--out"),
+    ):
+        train_recipe(recipe, out)
+    assert not (out / "config.json").exists()
+    assert train_recipe(recipe, out)
+
+
+def test_a_file_in_the_place_of_the_run_is_named(recipe, tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(ValueError, match=r"run: is a file; give another --out"):
+        train_recipe(recipe, tmp_path / "run")
+    assert (tmp_path / "run").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lite import checkpoint
-from transformer_lite.config import ModelConfig, Recipe, SearchConfig
+from transformer_lite.config import ModelConfig, SearchConfig
 from transformer_lite.model import Transformer
+from transformer_lite.recipe import Recipe
 from transformer_lite.tokenizer import Tokenizer
 from transformer_lite.translator import Translator, default_weights, read_run, score
 

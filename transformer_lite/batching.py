@@ -6,7 +6,7 @@ Tests: tests/test_batching.py
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from transformer_lite.config import TrainConfig
 from transformer_lite.sequences import Sequences
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
@@ -30,16 +31,21 @@ class Batch:
     """Source tokens and EOS."""
     tgt_ids: Int[Tensor, "batch tgt_len"]
     """BOS, target tokens and EOS."""
+    pairs: tuple[int, ...] = ()
+    """The pairs' numbers in their corpus, from 0, where they come from one."""
 
     @classmethod
     def from_ids(
         cls,
         src: Sequence[Sequence[int] | np.ndarray],
         tgt: Sequence[Sequence[int] | np.ndarray],
+        pairs: Sequence[int] = (),
     ) -> "Batch":
         """A batch of plain token ids; BOS, EOS and PAD are added here."""
         return cls(
-            pad([[*ids, EOS] for ids in src]), pad([[BOS, *ids, EOS] for ids in tgt])
+            pad([[*ids, EOS] for ids in src]),
+            pad([[BOS, *ids, EOS] for ids in tgt]),
+            tuple(pairs),
         )
 
     @property
@@ -52,9 +58,23 @@ class Batch:
         """What the decoder should say after each token that it reads."""
         return self.tgt_ids[:, 1:]
 
+    @property
+    def tokens(self) -> int:
+        """Number of labels that are not padding."""
+        return int((self.labels != PAD).sum())
+
+    @property
+    def padding(self) -> float:
+        """The share of padding among all source and target ids."""
+        sides = (self.src_ids, self.tgt_ids)
+        real = sum(int((ids != PAD).sum()) for ids in sides)
+        return 1 - real / sum(ids.numel() for ids in sides)
+
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
-        return type(self)(self.src_ids.to(device), self.tgt_ids.to(device))
+        return replace(
+            self, src_ids=self.src_ids.to(device), tgt_ids=self.tgt_ids.to(device)
+        )
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "batch len"]:
@@ -120,6 +140,24 @@ def _cut(
     return batches
 
 
+def batches_per_step(config: TrainConfig, world_size: int) -> int:
+    """How many batches a step has, over all processes (Section 5.1).
+
+    Raises:
+        ValueError: The processes cannot share so many batches evenly.
+    """
+    wanted = config.global_batch_tokens or config.batch_tokens * world_size
+    number = max(1, round(wanted / config.batch_tokens))
+    if number % world_size:
+        each = -(-number // world_size)  # rounded up
+        raise ValueError(
+            f"train.global_batch_tokens = {wanted} is {number} × train.batch_tokens = "
+            f"{config.batch_tokens}, which {world_size} processes cannot share evenly; "
+            f"give a batch_tokens of {wanted // (world_size * each)}"
+        )
+    return number
+
+
 class Position(NamedTuple):
     """How far a run has read: so many epochs, and so many batches of the next."""
 
@@ -127,19 +165,33 @@ class Position(NamedTuple):
     batch: int = 0
 
 
+START = Position()
+
+
+class StepBatches(NamedTuple):
+    """What a process reads for one step of the optimizer."""
+
+    batches: list[Batch]
+    """This process's part of the step."""
+    position: Position
+    """What follows the step; the same on all processes."""
+
+
 class BatchStream:
     """Batches without end, epoch after epoch, from an exact position on.
 
-    With several processes, each step takes world_size batches of the one stream,
-    one for each process: their shards are disjoint and together complete.
+    A step takes so many batches of the one stream, whatever the number of processes:
+    these deal them out among each other, so that their shards are disjoint and
+    together complete.
 
     Args:
         src: The source sentences.
         tgt: Their translations.
         batch_tokens: Most tokens of a batch on either side, padding included.
         seed: Seed of the order.
+        batches_per_step: Batches of one step over all processes.
         rank: Number of this process.
-        world_size: Number of processes.
+        world_size: Number of processes; it divides `batches_per_step`.
     """
 
     def __init__(
@@ -148,14 +200,14 @@ class BatchStream:
         tgt: Sequences,
         batch_tokens: int,
         seed: int,
+        batches_per_step: int = 1,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
         self._src, self._tgt = src, tgt
         self._batch_tokens, self._seed = batch_tokens, seed
+        self._batches_per_step = batches_per_step
         self._rank, self._world_size = rank, world_size
-        self.position = Position()
-        """The next batch; set it to resume."""
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " batch"]]:
         """The numbers of the pairs in each batch of one epoch."""
@@ -166,13 +218,13 @@ class BatchStream:
             (self._seed, number),
         )
 
-    def __iter__(self) -> Iterator[Batch]:
-        """This process's batches, from the position on."""
-        stream = self._stream(self.position)
+    def steps(self, start: Position = START) -> Iterator[StepBatches]:
+        """This process's part of every step, from a position on."""
+        stream = self._stream(start)
         while True:
-            group = list(islice(stream, self._world_size))
-            self.position, _ = group[-1]
-            yield self.batch(group[self._rank][1])
+            step = list(islice(stream, self._batches_per_step))
+            own = step[self._rank :: self._world_size]
+            yield StepBatches([self.batch(pairs) for _, pairs in own], step[-1][0])
 
     def _stream(
         self, start: Position
@@ -189,6 +241,7 @@ class BatchStream:
         return Batch.from_ids(
             [self._src[i].tolist() for i in pairs.tolist()],
             [self._tgt[i].tolist() for i in pairs.tolist()],
+            pairs.tolist(),
         )
 
 

@@ -11,6 +11,7 @@ Tests: tests/test_checkpoint.py
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -150,13 +151,25 @@ def prune(newest: Path, every: int, keep: int) -> None:
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Have `write` fill a file beside `path`, and rename it when it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Have `write` fill a file beside `path`, and rename it when it is whole.
+
+    Raises:
+        OSError: The disk is full or the folder may not be written to; what was at
+            `path` is untouched.
+    """
     partial = path.with_name(path.name + ".partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write(partial)
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(path)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        # PyTorch and safetensors have errors of their own for a full disk.
+        raise OSError(
+            f"{path}: cannot be written ({error}); make room or give yourself the "
+            "right to write there, and start again: the older files are untouched"
+        ) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)

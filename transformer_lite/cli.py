@@ -21,9 +21,9 @@ from tyro.conf import FlagCreatePairsOff, Positional
 
 from transformer_lite import checkpoint
 from transformer_lite.batching import fixed_batches
-from transformer_lite.config import Recipe, load_recipe
 from transformer_lite.corpora import corpus_of_files, load_corpus
 from transformer_lite.preparation import PreparedCorpus, prepare
+from transformer_lite.recipe import Recipe, load_recipe
 from transformer_lite.tokenizer import VOCAB_SENTENCES
 from transformer_lite.training_run import train_recipe
 from transformer_lite.translator import Translator, default_weights, read_run, score

@@ -10,10 +10,7 @@ Tests: tests/test_config.py
 """
 
 import math
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
@@ -90,7 +87,11 @@ class TrainConfig:
     """
 
     batch_tokens: int = 25_000
-    """Most source tokens and most target tokens of a batch, with padding (§5.1)."""
+    """Most source tokens and most target tokens of a batch, with padding (§5.1).
+    A process computes one batch at a time."""
+    global_batch_tokens: int | None = None
+    """Tokens of a whole step: as many batches, on however many processes. By default
+    each process has one batch a step."""
     max_steps: int = 100_000
     """Optimizer steps of the whole run (§5.2)."""
     warmup_steps: int = 4_000
@@ -104,10 +105,14 @@ class TrainConfig:
     """How many of the last checkpoints are kept, and averaged at the end (§6.1)."""
     checkpoint_every: int = 1_000
     """Steps between checkpoints."""
+    checkpoint_minutes: float | None = None
+    """Minutes between checkpoints (§6.1); given, checkpoint_every does not count."""
     validate_every: int = 1_000
     """Steps between validations."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = "auto"
     """Arithmetic of the matrix products; "auto" asks the hardware."""
+    compile: bool = False
+    """Whether PyTorch compiles the layers: slow at the start, faster afterwards."""
     seed: int = 1
     """Seed of the initial weights, of dropout and of the order of batches."""
 
@@ -123,6 +128,10 @@ class TrainConfig:
             "validate_every",
         ):
             _require(self, name, getattr(self, name) >= 1, "give at least 1")
+        for name in ("global_batch_tokens", "checkpoint_minutes"):
+            value = getattr(self, name)
+            positive = value is None or 0 < value < math.inf
+            _require(self, name, positive, "give more than 0, or leave it out")
         _require(self, "rate_scale", 0 < self.rate_scale < math.inf, "give more than 0")
         _require(self, "seed", 0 <= self.seed < 2**63, "give 0 or more")
         _require(
@@ -184,99 +193,3 @@ TABLE_3 = {
     "E": replace(BASE, positions="learned"),
     "big": BIG,
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """One training run, completely: its data and the three configurations."""
-
-    data: Path
-    """Folder that `prepare` wrote."""
-    model: ModelConfig = field(default_factory=ModelConfig)
-    """The model; its vocab_size is taken from the data."""
-    train: TrainConfig = field(default_factory=TrainConfig)
-    """The training."""
-    search: SearchConfig = field(default_factory=SearchConfig)
-    """The search for translations."""
-
-
-def load_recipe(path: Path) -> Recipe:
-    """A recipe read from a TOML file, which only states what differs.
-
-    Args:
-        path: A file with the key `data` and the tables `[model]`, `[train]` and
-            `[search]`, whose keys are the fields of the configurations.
-
-    Raises:
-        ValueError: The file is not TOML, or a key or a value is wrong; the message
-            names the file, the key, the value and the remedy.
-    """
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(
-            f"{path}: no such recipe; give the path of a .toml file"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a TOML file: {error}") from error
-    try:
-        return recipe_from_dict(tables)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
-    """A recipe from nested dictionaries, as TOML and JSON hold them.
-
-    Raises:
-        ValueError: A key or a value is wrong; the message names it and the remedy.
-    """
-    if "data" not in tables:
-        raise ValueError('the key "data" is missing; name the folder of `prepare`')
-    if not isinstance(tables["data"], str):
-        raise ValueError(f'"data" is {tables["data"]!r}; name the folder of `prepare`')
-    configs = {"model": ModelConfig, "train": TrainConfig, "search": SearchConfig}
-    unknown = set(tables) - {"data", *configs}
-    if unknown:
-        known = ", ".join(["data", *configs])
-        raise ValueError(f'unknown key "{min(unknown)}"; the keys are {known}')
-    parts = {
-        name: _config_from_dict(config, name, tables.get(name, {}))
-        for name, config in configs.items()
-    }
-    return Recipe(data=Path(tables["data"]), **parts)
-
-
-def _config_from_dict(config: type, table: str, values: Any) -> Any:
-    if not isinstance(values, Mapping):
-        raise ValueError(f'"{table}" is {values!r}; make it a table [{table}]')
-    types = get_type_hints(config)
-    for name, value in values.items():
-        if name not in types:
-            known = ", ".join(types)
-            raise ValueError(f'unknown key "{table}.{name}"; the keys are {known}')
-        if not _fits(value, types[name]):
-            raise ValueError(
-                f"{table}.{name} = {value!r} is impossible; "
-                f"give {_described(types[name])}"
-            )
-    values = {n: float(v) if types[n] is float else v for n, v in values.items()}
-    try:
-        return config(**values)
-    except ValueError as error:
-        raise ValueError(f"{table}.{error}") from error
-
-
-def _fits(value: Any, expected: Any) -> bool:
-    """Whether a value read from TOML or JSON may stand in a field."""
-    if get_origin(expected) is Literal:
-        return value in get_args(expected)
-    if expected is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, expected) and not isinstance(value, bool)
-
-
-def _described(expected: Any) -> str:
-    if get_origin(expected) is Literal:
-        return f"one of {', '.join(get_args(expected))}"
-    return "a number" if expected is float else "a whole number"

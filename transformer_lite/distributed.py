@@ -32,6 +32,13 @@ class Processes:
             dist.all_reduce(values)
         return values
 
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set on some process; the same answer on all of them."""
+        return bool(self.sum(torch.tensor(int(flag), device=self.device)))
+
+
+ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
+
 
 @contextmanager
 def join_processes() -> Iterator[Processes]:
@@ -51,6 +58,19 @@ def join_processes() -> Iterator[Processes]:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield Processes(rank=rank, world_size=world_size, device=device)
+    except RuntimeError as error:
+        if world_size > 1 and _tells_of_a_lost_process(error):
+            raise ConnectionError(
+                f"process {rank} lost another process of the run; the last checkpoint "
+                "stands, and the same command goes on from it (torchrun does so by "
+                "itself with --max-restarts)"
+            ) from error
+        raise
     finally:
         if world_size > 1:
             dist.destroy_process_group()
+
+
+def _tells_of_a_lost_process(error: RuntimeError) -> bool:
+    """Whether the backend failed; Gloo says so in the text of a plain RuntimeError."""
+    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()

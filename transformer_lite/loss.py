@@ -5,6 +5,7 @@ Chapter: 05_4_regularization
 Tests: tests/test_loss.py
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -55,3 +56,12 @@ def label_smoothed_loss(
     extra = 1 - smoothing - each_other  # of the right token, over each other
     loss = extra * nll - each_other * log_probs.sum(dim=-1) * is_real
     return LossSums(loss.sum(), nll.sum().detach(), is_real.sum())
+
+
+def perplexity(nll: float) -> float:
+    """exp(nll), as far as a float can hold it (Section 6.2).
+
+    Args:
+        nll: Negative log-likelihood per token, in nats.
+    """
+    return math.exp(min(nll, 700.0))

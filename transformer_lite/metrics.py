@@ -1,4 +1,4 @@
-"""What a run measured, one JSON object a line.
+"""What a run measured: one JSON object a line, and TensorBoard events.
 
 Paper: §6
 Chapter: the_multi_gpu_trainer
@@ -6,27 +6,51 @@ Tests: tests/test_metrics.py
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+from torch.utils.tensorboard import SummaryWriter
 
 from transformer_lite.checkpoint import write_whole
 
 
-class MetricsFile:
-    """A run's metrics.jsonl.
+class Metrics:
+    """A run's metrics.jsonl, and the same as events in its folder tensorboard/.
+
+    Use it as a context manager, which closes the events' file.
 
     Args:
-        path: The file; its folder is made with the first record.
+        run: The run's folder; what is needed in it is made with the first record.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, run: Path) -> None:
+        self.path = run / "metrics.jsonl"
+        self._events_folder = run / "tensorboard"
+        self._events: SummaryWriter | None = None
+
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._events:
+            self._events.close()
+            self._events = None
 
     def add(self, step: int, **values: Any) -> None:
         """Append a record of one step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
+        if self._events is None:
+            # What an interrupted run wrote about this step and later ones is purged.
+            self._events = SummaryWriter(self._events_folder, purge_step=step)
+        for name, value in values.items():
+            tag = re.sub("^(train|valid)_", r"\1/", name)
+            if isinstance(value, int | float):
+                self._events.add_scalar(tag, value, step)
+            elif isinstance(value, list):
+                self._events.add_text(tag, "\n\n".join(map(str, value)), step)
 
     def read(self) -> list[dict[str, Any]]:
         """All records, the oldest first.

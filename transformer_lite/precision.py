@@ -5,21 +5,24 @@ Chapter: 05_2_hardware_and_schedule
 Tests: tests/test_precision.py
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
 
 import torch
 
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+
 CPU_INFO = Path("/proc/cpuinfo")
 
 
 def choose_precision(
-    requested: Literal["auto", "fp32", "bf16"],
+    requested: Literal["auto", "fp32", "tf32", "bf16", "fp16"],
     device: torch.device,
     cpu_info: Path = CPU_INFO,
-) -> Literal["fp32", "bf16"]:
-    """ "bf16" where it is asked for, or where matrix units for it are found.
+) -> Precision:
+    """What is asked for, or half precision where matrix units for it are found.
 
     Args:
         requested: "auto" leaves the choice to the hardware.
@@ -29,21 +32,30 @@ def choose_precision(
     if requested != "auto":
         return requested
     if device.type == "cuda":
-        return (
-            "bf16"
-            if torch.cuda.is_bf16_supported(including_emulation=False)
-            else "fp32"
-        )
+        if torch.cuda.is_bf16_supported(including_emulation=False):
+            return "bf16"
+        # From Volta on, Colab's T4 for one, there are matrix units for fp16.
+        return "fp16" if torch.cuda.get_device_capability(device) >= (7, 0) else "fp32"
     return "bf16" if device.type == "cpu" and _has_bf16_units(cpu_info) else "fp32"
 
 
-def autocast(
-    precision: Literal["fp32", "bf16"], device: torch.device
-) -> AbstractContextManager:
-    """Run the matrix products inside the block in this precision."""
-    if precision == "fp32":
-        return nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
+@contextmanager
+def autocast(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Run the forward pass inside the block in this precision."""
+    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    with torch.autocast(device.type, dtype=half) if half else nullcontext():
+        yield
+
+
+@contextmanager
+def matrix_products(precision: Precision) -> Iterator[None]:
+    """Let GPUs multiply fp32 matrices in tf32 inside the block, if that is chosen."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _has_bf16_units(cpu_info: Path) -> bool:

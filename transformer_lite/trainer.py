@@ -1,4 +1,4 @@
-"""Training: a step, a run, and what a run leaves behind.
+"""Training: steps, validations and checkpoints, gone on with where it stopped.
 
 Paper: §5
 Chapter: the_multi_gpu_trainer
@@ -12,66 +12,28 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
-from torch import nn, optim
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from transformer_lite import checkpoint
-from transformer_lite.batching import Batch, BatchStream, Position
+from transformer_lite.batching import Batch, BatchStream, StepBatches
 from transformer_lite.config import TrainConfig
-from transformer_lite.distributed import Processes
+from transformer_lite.distributed import ONE_CPU, Processes
 from transformer_lite.interruption import stop_signals
-from transformer_lite.loss import label_smoothed_loss
-from transformer_lite.metrics import MetricsFile
+from transformer_lite.loss import perplexity
+from transformer_lite.metrics import Metrics
 from transformer_lite.model import Transformer
-from transformer_lite.precision import autocast, choose_precision
-from transformer_lite.schedule import adam, noam_schedule
-from transformer_lite.tokenizer import PAD
-from transformer_lite.validation import Report, evaluation_mode, validate
+from transformer_lite.precision import choose_precision, matrix_products
+from transformer_lite.prefetch import prefetch
+from transformer_lite.training_state import TrainingState
+from transformer_lite.training_step import Objective, StepReport, train_step
+from transformer_lite.validation import evaluation_mode, validate
 
-ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
-
-
-def train_step(
-    model: nn.Module,
-    batches: Sequence[Batch],
-    optimizer: optim.Optimizer,
-    config: TrainConfig,
-    processes: Processes = ONE_CPU,
-) -> Report:
-    """One step of the optimizer on all batches of all processes together.
-
-    Every target token weighs the same, in whichever batch and on whichever process
-    it stands: the sum of all losses is divided by the number of all tokens.
-
-    Args:
-        model: A `Transformer`, or one wrapped for several processes.
-        batches: This process's part of the step.
-        optimizer: What takes the step; the gradients are cleared afterwards.
-        config: Label smoothing and precision.
-        processes: This process among all.
-    """
-    device = processes.device
-    precision = choose_precision(config.precision, device)
-    own_tokens = sum(int((batch.labels != PAD).sum()) for batch in batches)
-    tokens = int(processes.sum(torch.tensor(own_tokens, device=device)))
-    # DistributedDataParallel takes the mean of the processes' gradients; world_size
-    # turns it into the sum that is wanted here.
-    scale = processes.world_size / tokens
-    sums = torch.zeros(2, device=device)
-    for batch in (batch.to(device) for batch in batches):
-        with autocast(precision, device):
-            logits = model(batch.src_ids, batch.tgt_input)
-        part = label_smoothed_loss(logits, batch.labels, config.label_smoothing, PAD)
-        (part.loss * scale).backward()
-        sums += torch.stack([part.loss.detach(), part.nll])
-    loss, nll = (processes.sum(sums) / tokens).tolist()
-    # A step on a loss that is not finite would spoil every weight.
-    if math.isfinite(loss):
-        optimizer.step()
-    optimizer.zero_grad()
-    return Report(loss, nll, tokens)
+SMALLEST_SCALE = 2.0**-10
+"""Where the scale of fp16's gradients is below this, the weights are spoiled."""
 
 
 class Trainer:
@@ -82,7 +44,7 @@ class Trainer:
         stream: The training batches.
         validation: The validation batches.
         config: How to train.
-        run: The run's folder; metrics.jsonl and checkpoints/ are written there.
+        run: The run's folder; metrics and checkpoints/ are written there.
         processes: This process among all.
         on_validation: Called after each validation; what it returns is recorded.
     """
@@ -100,16 +62,14 @@ class Trainer:
         self.model, self.stream, self.validation = model, stream, validation
         self.config, self.processes = config, processes
         self.on_validation = on_validation
-        self.metrics = MetricsFile(run / "metrics.jsonl")
+        self.metrics = Metrics(run)
         self.checkpoints = run / "checkpoints"
-        self.optimizer = adam(model.parameters())
-        self.schedule = noam_schedule(
-            self.optimizer, model.config.d_model, config.warmup_steps, config.rate_scale
+        self.precision = choose_precision(config.precision, processes.device)
+        scaler = torch.amp.GradScaler(
+            processes.device.type, enabled=self.precision == "fp16"
         )
-        self.step = 0
-        """Steps taken."""
-        self.best_loss = math.inf
-        """Lowest validation loss so far."""
+        self.state = TrainingState(model, config, scaler)
+        self._last_save = time.monotonic()
 
     def train(self) -> bool:
         """Take the steps that are left; False if a signal ended the run early.
@@ -120,49 +80,70 @@ class Trainer:
             ValueError: A checkpoint is damaged, or belongs to another model.
             FloatingPointError: The loss is no longer a finite number.
         """
-        torch.manual_seed(self.config.seed + self.processes.rank)  # for dropout
-        self._resume()
-        if self.step < self.config.max_steps and self.processes.rank == 0:
-            # An average of an earlier end would be taken for this run's.
-            (self.checkpoints / "average.safetensors").unlink(missing_ok=True)
-        parallel = self._for_all_processes()
-        batches = iter(self.stream)
+        self.state.resume(self.checkpoints)
+        if self.processes.rank == 0:
+            self.metrics.forget_after(self.state.step)
+            if self.state.step < self.config.max_steps:
+                # An average of an earlier end would be taken for this run's.
+                (self.checkpoints / "average.safetensors").unlink(missing_ok=True)
+        objective = self._objective()
+        steps = prefetch(self.stream.steps(self.state.position))
         self.model.train()
-        with stop_signals() as stop, self._progress_bar() as bar:
-            while self.step < self.config.max_steps and not stop:
-                self._step(parallel, next(batches), bar)
+        self._last_save = time.monotonic()
+        with (
+            stop_signals() as stop,
+            matrix_products(self.precision),
+            self.metrics,
+            self._progress_bar() as bar,
+        ):
+            while self.state.step < self.config.max_steps:
+                # All processes stop after the same step.
+                if self.processes.any(bool(stop)):
+                    self._save()
+                    return False
+                self._step(objective, *next(steps), bar)
                 if self._is_due(self.config.validate_every):
                     self._validate()
-                if self._is_due(self.config.checkpoint_every):
+                if self._checkpoint_is_due():
                     self._save()
-            if self.step < self.config.max_steps:
-                self._save()
-                return False
         if self.processes.rank == 0:
-            self._average()
+            self.state.average(self.checkpoints)
         return True
 
-    def _step(self, model: nn.Module, batch: Batch, bar: tqdm) -> None:
+    def _step(
+        self, objective: nn.Module, step: StepBatches, waited: float, bar: tqdm
+    ) -> None:
         start = time.perf_counter()
-        rate = self.schedule.get_last_lr()[0]
-        report = train_step(model, [batch], self.optimizer, self.config, self.processes)
-        self.schedule.step()
-        self.step += 1
-        if not math.isfinite(report.loss):
-            raise FloatingPointError(
-                f"step {self.step}: the loss is {report.loss} at learning rate "
-                f"{rate:.2e}; begin another run with a smaller train.rate_scale or "
-                "more train.warmup_steps, the checkpoints stay as they are"
-            )
-        speed = report.tokens / (time.perf_counter() - start)
+        rate = self.state.schedule.get_last_lr()[0]
+        report = train_step(
+            objective,
+            step.batches,
+            self.state.optimizer,
+            (self.config.seed, self.state.step),
+            self.processes,
+            self.precision,
+            self.state.scaler,
+        )
+        self.state.schedule.step()
+        self.state.step += 1
+        self.state.position = step.position
+        if not report.is_finite:
+            self._skip(report, step.batches, rate)
+        seconds = waited + time.perf_counter() - start
+        speed = report.tokens / seconds
         if self.processes.rank == 0:
             self.metrics.add(
-                self.step,
+                self.state.step,
                 train_loss=report.loss,
-                train_perplexity=report.perplexity,
+                train_perplexity=perplexity(report.nll),
                 rate=rate,
+                gradient_norm=report.gradient_norm,
                 tokens=report.tokens,
                 tokens_per_second=round(speed),
+                padding=sum(b.padding for b in step.batches) / len(step.batches),
+                loader_wait=waited / seconds,
+                memory_gib=_memory_in_use(self.processes.device),
+                skipped_steps=self.state.skipped,
             )
         bar.set_postfix_str(
             f"{speed:,.0f} tokens/s, loss {report.loss:.3f}, rate {rate:.1e}",
@@ -170,11 +151,31 @@ class Trainer:
         )
         bar.update()
 
+    def _skip(self, report: StepReport, batches: Sequence[Batch], rate: float) -> None:
+        """Count a step that was not taken, or end the run where that is no accident.
+
+        Too large a gradient is part of fp16: the scaler halves its scale and goes on.
+        """
+        if (
+            self.state.scaler.is_enabled()
+            and self.state.scaler.get_scale() >= SMALLEST_SCALE
+        ):
+            self.state.skipped += 1
+            return
+        pairs = ", ".join(str(number + 1) for b in batches for number in b.pairs)
+        raise FloatingPointError(
+            f"step {self.state.step}: the loss is {report.loss} and the gradient's "
+            f"norm {report.gradient_norm} at learning rate {rate:.2e}, on the "
+            f"training pairs {pairs}; begin another run with a smaller "
+            "train.rate_scale or more train.warmup_steps, the checkpoints stay as they "
+            "are"
+        )
+
     def _validate(self) -> None:
         report = validate(self.model, self.validation, self.config.label_smoothing)
         if not math.isfinite(report.loss):
             raise FloatingPointError(
-                f"step {self.step}: the validation loss is {report.loss}; begin "
+                f"step {self.state.step}: the validation loss is {report.loss}; begin "
                 "another run with a smaller train.rate_scale or more train.warmup_steps"
             )
         if self.processes.rank != 0:
@@ -182,96 +183,58 @@ class Trainer:
         with evaluation_mode(self.model):
             extra = self.on_validation()
         self.metrics.add(
-            self.step,
+            self.state.step,
             valid_loss=report.loss,
             valid_perplexity=report.perplexity,
             **extra,
         )
         tqdm.write(
-            f"step {self.step:,}: validation loss {report.loss:.3f}, "
+            f"step {self.state.step:,}: validation loss {report.loss:.3f}, "
             f"perplexity {report.perplexity:.2f}",
             file=sys.stderr,
         )
-        if report.loss < self.best_loss:
-            self.best_loss = report.loss
+        if report.loss < self.state.best_loss:
+            self.state.best_loss = report.loss
             weights = checkpoint.weights_of(self.model)
             checkpoint.save_weights(self.checkpoints / "best.safetensors", weights)
 
     def _save(self) -> None:
-        if self.processes.rank != 0:
-            return
-        path = checkpoint.step_path(self.checkpoints, self.step)
-        training = {
-            "step": self.step,
-            "position": tuple(self.stream.position),
-            "best_loss": self.best_loss,
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
-            "random_state": torch.get_rng_state(),
-        }
-        # The weights come last: where they are, the checkpoint is whole.
-        checkpoint.save_training(checkpoint.training_path(path), training)
-        checkpoint.save_weights(path, checkpoint.weights_of(self.model))
-        checkpoint.prune(
-            path, self.config.checkpoint_every, self.config.average_checkpoints
-        )
-
-    def _resume(self) -> None:
-        saved = checkpoint.step_checkpoints(self.checkpoints)
-        complete = [p for p in saved if checkpoint.training_path(p).exists()]
-        if saved and not complete:
-            raise ValueError(
-                f"{self.checkpoints}: its checkpoints have weights but no .training.pt "
-                "to go on from; begin another run"
-            )
-        if complete:
-            self._take_over(complete[-1])
-        if self.step > self.config.max_steps:
-            raise ValueError(
-                f"train.max_steps = {self.config.max_steps} is less than the "
-                f"{self.step} steps that this run has; give more"
-            )
+        self._last_save = time.monotonic()
         if self.processes.rank == 0:
-            self.metrics.forget_after(self.step)
+            self.state.save(self.checkpoints)
 
-    def _take_over(self, path: Path) -> None:
-        """Be where the run was when it wrote the checkpoint at `path`."""
-        training_path = checkpoint.training_path(path)
-        training = checkpoint.load_training(training_path)
-        checkpoint.load_weights(self.model, path)
-        try:
-            self.step, self.best_loss = training["step"], training["best_loss"]
-            self.stream.position = Position(*training["position"])
-            self.optimizer.load_state_dict(training["optimizer"])
-            self.schedule.load_state_dict(training["schedule"])
-            torch.set_rng_state(training["random_state"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(
-                f"{training_path}: not the training state of this run; delete it and "
-                "its .safetensors, the checkpoint before then takes over"
-            ) from error
-
-    def _average(self) -> None:
-        """Write the mean of the last checkpoints."""
-        # Deviation D8: checkpoints a number of steps apart, not ten minutes, so that
-        # the average does not depend on how fast the machine is.
-        last = checkpoint.step_checkpoints(self.checkpoints)
-        weights = checkpoint.average(last[-self.config.average_checkpoints :])
-        checkpoint.save_weights(self.checkpoints / "average.safetensors", weights)
-
-    def _for_all_processes(self) -> nn.Module:
+    def _objective(self) -> nn.Module:
+        """The model with its loss, for all processes and compiled if that is asked."""
+        if self.config.compile:
+            # Layer by layer: all layers of a kind share one compilation.
+            for layer in [*self.model.encoder.layers, *self.model.decoder.layers]:
+                layer.compile(dynamic=True)
+        objective = Objective(self.model, self.config.label_smoothing)
         if self.processes.world_size == 1:
-            return self.model
-        return DistributedDataParallel(self.model)
+            return objective
+        return DistributedDataParallel(objective)
 
     def _is_due(self, every: int) -> bool:
-        return self.step % every == 0 or self.step == self.config.max_steps
+        return self.state.step % every == 0 or self.state.step == self.config.max_steps
+
+    def _checkpoint_is_due(self) -> bool:
+        minutes = self.config.checkpoint_minutes
+        if minutes is None or self.state.step == self.config.max_steps:
+            return self._is_due(self.config.checkpoint_every)
+        return time.monotonic() - self._last_save >= 60 * minutes
 
     def _progress_bar(self) -> tqdm:
         return tqdm(
             total=self.config.max_steps,
-            initial=self.step,
+            initial=self.state.step,
             unit="step",
             disable=self.processes.rank != 0,
             smoothing=0.05,
         )
+
+
+def _memory_in_use(device: torch.device) -> float:
+    """Memory in GiB: the most that a GPU has held, or what the process holds now."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    return psutil.Process().memory_info().rss / 2**30

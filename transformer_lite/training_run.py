@@ -7,26 +7,38 @@ Tests: tests/test_cli.py
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from transformer_lite import checkpoint
-from transformer_lite.batching import BatchStream, fixed_batches
-from transformer_lite.config import Recipe
-from transformer_lite.distributed import Processes, join_processes
+from transformer_lite.batching import BatchStream, batches_per_step, fixed_batches
+from transformer_lite.distributed import join_processes
 from transformer_lite.model import Transformer
-from transformer_lite.precision import choose_precision
 from transformer_lite.preparation import PreparedCorpus
+from transformer_lite.recipe import Recipe
+from transformer_lite.run_report import announcement, summary
 from transformer_lite.trainer import Trainer
-from transformer_lite.translator import Translator, read_run
+from transformer_lite.translator import Translator, read_run, score
 
-SAMPLES = 3
-"""Validation sentences whose translations are shown at each validation."""
-CHANGEABLE = ("max_steps", "average_checkpoints", "checkpoint_every", "validate_every")
+SCORED = 200
+"""Validation sentences that are translated at each validation."""
+SHOWN = 3
+"""How many of these translations are shown."""
+CHANGEABLE = (
+    "max_steps",
+    "average_checkpoints",
+    "checkpoint_every",
+    "checkpoint_minutes",
+    "validate_every",
+)
 """Settings that may differ when a run is gone on with."""
 
 
@@ -37,6 +49,7 @@ def train_recipe(recipe: Recipe, out: Path) -> bool:
 
     Raises:
         ValueError: The data is missing, or `out` holds another run.
+        ConnectionError: Another process of the run is lost.
     """
     corpus = PreparedCorpus(recipe.data)
     model_config = replace(recipe.model, vocab_size=corpus.tokenizer.vocab_size)
@@ -44,23 +57,55 @@ def train_recipe(recipe: Recipe, out: Path) -> bool:
     with join_processes() as processes:
         torch.manual_seed(recipe.train.seed)
         model = Transformer(recipe.model).to(processes.device)
+        src, tgt = corpus.ids("train")
         stream = BatchStream(
-            *corpus.ids("train"),
+            src,
+            tgt,
             recipe.train.batch_tokens,
             recipe.train.seed,
+            batches_per_step(recipe.train, processes.world_size),
             processes.rank,
             processes.world_size,
         )
         validation = fixed_batches(*corpus.ids("valid"), recipe.train.batch_tokens)
         _require_room(recipe, corpus)
-        if processes.rank == 0:
-            _open_run(recipe, out, corpus)
-            _announce(recipe, model, corpus, processes)
         samples = _Samples(Translator(model, corpus.tokenizer, recipe.search), corpus)
         trainer = Trainer(
             model, stream, validation, recipe.train, out, processes, samples.translate
         )
-        return trainer.train()
+        if processes.rank != 0:
+            return trainer.train()
+        with _only_run(out):
+            _open_run(recipe, out, corpus)
+            length = float(tgt.lengths.mean()) + 1  # with EOS
+            print(
+                announcement(recipe, model, len(src), length, processes),
+                file=sys.stderr,
+            )
+            finished = trainer.train()
+            if finished:
+                print(summary(recipe, trainer.metrics), file=sys.stderr)
+            return finished
+
+
+@contextmanager
+def _only_run(out: Path) -> Iterator[None]:
+    """Keep a second run out of the folder; a killed run leaves it open.
+
+    Raises:
+        ValueError: A run is going on there, or `out` is no folder.
+    """
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out}: is a file; give another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(out / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise ValueError(
+            f"{out}: another process is training in this folder; wait for its end, or "
+            "give another --out"
+        ) from None
 
 
 class _Samples:
@@ -69,18 +114,22 @@ class _Samples:
     def __init__(self, translator: Translator, corpus: PreparedCorpus) -> None:
         sources, references = corpus.text("valid")
         self.translator = translator
-        self.sources, self.references = sources[:SAMPLES], references[:SAMPLES]
+        self.sources, self.references = sources[:SCORED], references[:SCORED]
+        # Greedy search is several times faster, and enough to watch a run.
+        self.search = replace(translator.search, beam_size=1)
 
     def translate(self) -> dict[str, Any]:
-        """Show the translations; what is returned goes into the metrics."""
-        translations = self.translator.translate(self.sources)
-        for source, reference, translation in zip(
-            self.sources, self.references, translations, strict=True
-        ):
+        """Show some translations; what is returned goes into the metrics."""
+        translations = self.translator.translate(self.sources, self.search)
+        samples = zip(self.sources, self.references, translations, strict=True)
+        for source, reference, translation in islice(samples, SHOWN):
             tqdm.write(f"  source       {source}", file=sys.stderr)
             tqdm.write(f"  reference    {reference}", file=sys.stderr)
             tqdm.write(f"  translation  {translation}", file=sys.stderr)
-        return {"translations": translations}
+        return {
+            "valid_bleu": score(translations, self.references).bleu,
+            "translations": translations[:SHOWN],
+        }
 
 
 def _open_run(recipe: Recipe, out: Path, corpus: PreparedCorpus) -> None:
@@ -130,17 +179,3 @@ def _compare(old: Recipe, new: Recipe, out: Path) -> None:
                     f"{out}: holds a run with {part}.{name} = {before[name]!r}, now it "
                     f"is {value!r}; give another --out, or the old value"
                 )
-
-
-def _announce(
-    recipe: Recipe, model: Transformer, corpus: PreparedCorpus, processes: Processes
-) -> None:
-    """Say what is about to run, and on what."""
-    precision = choose_precision(recipe.train.precision, processes.device)
-    chosen = "found by detection" if recipe.train.precision == "auto" else "as asked"
-    print(
-        f"{model.num_parameters():,} parameters, {corpus.sizes['train']:,} pairs, "
-        f"{processes.world_size} × {processes.device.type}, "
-        f"precision {precision} ({chosen})",
-        file=sys.stderr,
-    )

@@ -15,8 +15,9 @@ import torch
 
 from transformer_lite import checkpoint
 from transformer_lite.batching import pad
-from transformer_lite.config import Recipe, SearchConfig, recipe_from_dict
+from transformer_lite.config import SearchConfig
 from transformer_lite.model import Transformer
+from transformer_lite.recipe import Recipe, recipe_from_dict
 from transformer_lite.search import Hypothesis, beam_search, greedy_search
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 

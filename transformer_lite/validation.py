@@ -5,7 +5,6 @@ Chapter: 06_2_model_variations
 Tests: tests/test_trainer.py
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -14,13 +13,13 @@ import torch
 from torch import nn
 
 from transformer_lite.batching import Batch
-from transformer_lite.loss import label_smoothed_loss
+from transformer_lite.loss import label_smoothed_loss, perplexity
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import PAD
 
 
 class Report(NamedTuple):
-    """What a step or a validation measured, over all processes."""
+    """What a validation measured."""
 
     loss: float
     """Label-smoothed cross-entropy per target token, in nats."""
@@ -31,8 +30,8 @@ class Report(NamedTuple):
 
     @property
     def perplexity(self) -> float:
-        """exp(nll), as far as a float can hold it."""
-        return math.exp(min(self.nll, 700.0))
+        """exp(nll)."""
+        return perplexity(self.nll)
 
 
 @torch.inference_mode()
