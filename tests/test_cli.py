@@ -19,6 +19,7 @@ from transformer_lite import checkpoint, corpora, training_run
 from transformer_lite.cli import INTERRUPTED, VERBS, main
 from transformer_lite.preparation import PreparedCorpus
 from transformer_lite.recipe import load_recipe
+from transformer_lite.tokenizer import Tokenizer
 from transformer_lite.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -295,6 +296,36 @@ def test_multi30k_comes_from_the_folder_in_the_environment(
     assert sizes == {"train": 60, "valid": 60, "test_2016_flickr": 60}
 
 
+def test_wmt14_has_the_papers_vocabulary_unless_one_says_otherwise(
+    tmp_path, monkeypatch, capsys
+):
+    pairs = [(line, line) for line in sentences(60)]
+    splits = dict.fromkeys(("train", "valid", "test"), pairs)
+    monkeypatch.setattr(corpora, "wmt14_splits", lambda *languages: splits)
+    command = ["prepare", "wmt14", "--out", tmp_path / "out"]
+    assert "vocab_size = 37000" in fails(capsys, *command)
+    run(*command, "--vocab-size", 50)
+    sizes = PreparedCorpus(tmp_path / "out").sizes
+    assert sizes == {"train": 60, "valid": 60, "test": 60}
+
+
+def test_an_interrupted_preparation_goes_on(tmp_path, monkeypatch, capsys):
+    options = files_in(tmp_path, train=sentences(60), valid=sentences(5))
+    command = ["prepare", "files", *options, "--out", tmp_path / "out"]
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tokenizer, "encode_all", interrupt)
+        with pytest.raises(SystemExit) as caught:
+            run(*command, "--vocab-size", 50)
+    assert caught.value.code == 130
+    monkeypatch.setattr(Tokenizer, "train", None)
+    run(*command, "--vocab-size", 50)
+    assert "60 train, 5 valid pairs" in capsys.readouterr().out
+
+
 def test_the_toy_corpus_is_prepared_and_trained_on(tmp_path):
     steps = ["--train.max-steps", "20", "--train.checkpoint-every", "20"]
     verbs = [
@@ -322,8 +353,7 @@ def test_the_toy_corpus_is_prepared_and_trained_on(tmp_path):
 
 OPTIONS = {
     "prepare": """--out --source --target --train --valid --test --vocab-size
-        --vocab-sentences
-        --max-length --skip-long""",
+        --vocab-sentences --max-length --skip-long""",
     "train": """--data --out --model.vocab-size --model.num-layers --model.d-model
         --model.d-ff --model.num-heads --model.d-k --model.d-v --model.dropout
         --model.positions --model.max-len --model.attention --train.batch-tokens
