@@ -8,6 +8,7 @@ Tests: tests/test_preparation.py
 import json
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm import tqdm
@@ -37,13 +38,24 @@ def prepare(
         ValueError: `out` exists, the text is faulty, a sentence is too long, or the
             vocabulary does not fit the corpus.
     """
+    with new_folder(out) as partial:
+        _write(corpus, partial, vocab_size, max_length, skip_long)
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill inside the block; afterwards it is `out`, or gone if it failed.
+
+    Raises:
+        ValueError: `out` exists.
+    """
     if out.exists():
         raise ValueError(f"{out}: already there; delete it or give another --out")
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        _write(corpus, partial, vocab_size, max_length, skip_long)
+        yield partial
         partial.rename(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
