@@ -1,4 +1,4 @@
-"""The five verbs do their work, and answer bad input with one line and status 2."""
+"""The verbs do their work, and answer bad input with one line and status 2."""
 
 import contextlib
 import gzip
@@ -364,13 +364,14 @@ OPTIONS = {
         --train.seed --search.beam-size --search.alpha --search.max-extra
         --search.batch-sentences""",
     "average": "--last",
-    "translate": "--weights --beam --alpha",
-    "evaluate": "--weights --beam --alpha --split --data --json",
+    "translate": "--weights --beam --alpha --workers",
+    "evaluate": "--weights --beam --alpha --workers --split --data --json",
+    "export": "--out --format --weights",
 }
 
 
-def test_the_verbs_are_these_five():
-    assert list(VERBS) == ["prepare", "train", "average", "translate", "evaluate"]
+def test_the_verbs_are_these_six():
+    assert " ".join(VERBS) == "prepare train average translate evaluate export"
 
 
 @pytest.mark.parametrize("verb", OPTIONS)

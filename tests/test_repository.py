@@ -42,9 +42,9 @@ def pinned():
 
 
 def ranges():
-    """Every requirement of pyproject.toml, the extra for developers included."""
+    """Every requirement of pyproject.toml, all extras included."""
     project = PROJECT["project"]
-    texts = project["dependencies"] + project["optional-dependencies"]["dev"]
+    texts = sum(project["optional-dependencies"].values(), project["dependencies"])
     return [Requirement(text) for text in texts]
 
 

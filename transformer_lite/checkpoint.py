@@ -10,8 +10,9 @@ Tests: tests/test_checkpoint.py
 """
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,22 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill inside the block; afterwards it is `out`, or gone if it failed.
+
+    Raises:
+        ValueError: `out` exists.
+    """
+    if out.exists():
+        raise ValueError(f"{out}: already there; delete it or give another --out")
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

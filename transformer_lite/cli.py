@@ -1,4 +1,4 @@
-"""The command line: prepare, train, average, translate, evaluate.
+"""The command line: prepare, train, average, translate, evaluate, export.
 
 Each verb is a dataclass: its fields are the verb's arguments, and tyro makes the
 options and the help from them. The settings of `train` are the configurations'
@@ -18,7 +18,7 @@ from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import dropwhile, takewhile
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional
@@ -26,6 +26,8 @@ from tyro.conf import FlagCreatePairsOff, Positional
 from transformer_lite import checkpoint
 from transformer_lite.batching import fixed_batches
 from transformer_lite.corpora import corpus_of_files, load_corpus
+from transformer_lite.export import export_ctranslate2
+from transformer_lite.parallel_translation import parallel_translator
 from transformer_lite.preparation import PreparedCorpus, prepare
 from transformer_lite.recipe import Recipe, load_recipe
 from transformer_lite.tokenizer import VOCAB_SENTENCES
@@ -157,13 +159,15 @@ class Translate:
     """Beam size; 1 is greedy search."""
     alpha: float | None = None
     """Exponent of the length penalty."""
+    workers: int = 1
+    """Processes that translate; on CPUs one for each core is fastest."""
 
     def run(self) -> None:
         """Translate every line; an empty line stays empty."""
         translator = self._load()
         lines = _decode_lines(sys.stdin.buffer.read())
         # In UTF-8 as the input is, whatever the terminal's language.
-        for translation in translator.translate(lines):
+        for translation in self._translate(translator, lines):
             sys.stdout.buffer.write(translation.encode("utf-8") + b"\n")
         sys.stdout.buffer.flush()
         print(f"weights: {self._weights()}", file=sys.stderr)
@@ -177,6 +181,16 @@ class Translate:
         given = {name: value for name, value in given.items() if value is not None}
         translator.search = replace(translator.search, **given)
         return translator
+
+    def _translate(self, translator: Translator, lines: list[str]) -> list[str]:
+        if self.workers < 1:
+            raise ValueError(f"--workers {self.workers} is impossible; give at least 1")
+        if self.workers == 1:
+            return translator.translate(lines)
+        with parallel_translator(
+            translator, self.folder, self._weights(), self.workers
+        ) as several:
+            return several.translate(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +210,8 @@ class Evaluate(Translate):
         corpus = PreparedCorpus(self.data or recipe.data)
         sources, references = corpus.text(self.split)
         translator = self._load()
-        scores = asdict(score(translator.translate(sources), references))
+        translations = self._translate(translator, sources)
+        scores = asdict(score(translations, references))
         batches = fixed_batches(*corpus.ids(self.split), recipe.train.batch_tokens)
         report = validate(translator.model, batches, recipe.train.label_smoothing)
         results = {**scores, "loss": report.loss, "nll": report.nll}
@@ -208,12 +223,33 @@ class Evaluate(Translate):
             self.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write a run's model in the format of a program that serves it faster."""
+
+    folder: Positional[Path]
+    """The run's folder."""
+    out: Path
+    """Folder to make."""
+    format: Literal["ctranslate2"] = "ctranslate2"
+    """The program: pip install "transformer-lite[ctranslate2]"."""
+    weights: Path | None = None
+    """A checkpoint; by default the average, else the best, else the newest."""
+
+    def run(self) -> None:
+        """Write the folder."""
+        weights = self.weights or default_weights(self.folder)
+        export_ctranslate2(Translator.load(self.folder, weights), self.out)
+        print(f"{self.out}: {self.format} model of {weights}")
+
+
 VERBS = {
     "prepare": Prepare,
     "train": Train,
     "average": Average,
     "translate": Translate,
     "evaluate": Evaluate,
+    "export": Export,
 }
 
 

@@ -75,20 +75,33 @@ class Translator:
     ) -> list[Hypothesis]:
         """The same as `translate`, as ids with their scores."""
         search = search or self.search
-        sources = [[*self.tokenizer.encode(text), EOS] for text in sentences]
-        self._check_lengths(sources, search)
-        # Sentences of like length share a batch: they need no padding, and they end
-        # at about the same time.
         # An empty sentence has an empty translation.
-        found = [Hypothesis([], 0.0, 0.0) for _ in sources]
-        order = [i for i in range(len(sources)) if sentences[i].strip()]
-        order.sort(key=lambda i: len(sources[i]))
-        for start in range(0, len(order), search.batch_sentences):
-            rows = order[start : start + search.batch_sentences]
-            outputs = self._search([sources[i] for i in rows], search)
-            for i, output in zip(rows, outputs, strict=True):
+        found = [Hypothesis([], 0.0, 0.0) for _ in sentences]
+        for rows in self.batches(sentences, search):
+            sources = [[*self.tokenizer.encode(sentences[i]), EOS] for i in rows]
+            for i, output in zip(rows, self._search(sources, search), strict=True):
                 found[i] = output
         return found
+
+    def batches(
+        self, sentences: Sequence[str], search: SearchConfig | None = None
+    ) -> list[list[int]]:
+        """The numbers of the sentences that are translated at once.
+
+        Sentences of like length share a batch: they need no padding, and they end at
+        about the same time. The shortest come first; empty ones are in no batch.
+
+        Raises:
+            ValueError: A sentence is longer than the model allows; the message
+                gives its number.
+        """
+        search = search or self.search
+        lengths = [len(self.tokenizer.encode(text)) + 1 for text in sentences]
+        self._check_lengths(lengths, search)
+        order = [i for i, text in enumerate(sentences) if text.strip()]
+        order.sort(key=lengths.__getitem__)
+        size = search.batch_sentences
+        return [order[start : start + size] for start in range(0, len(order), size)]
 
     @torch.inference_mode()
     def _search(
@@ -104,12 +117,12 @@ class Translator:
             step, state, limits.to(device), BOS, EOS, search.beam_size, search.alpha
         )
 
-    def _check_lengths(self, sources: list[list[int]], search: SearchConfig) -> None:
+    def _check_lengths(self, lengths: list[int], search: SearchConfig) -> None:
         longest = self.model.config.max_len - search.max_extra
-        for number, ids in enumerate(sources, start=1):
-            if len(ids) > longest:
+        for number, length in enumerate(lengths, start=1):
+            if length > longest:
                 raise ValueError(
-                    f"line {number}: {len(ids)} tokens are more than the {longest} "
+                    f"line {number}: {length} tokens are more than the {longest} "
                     "that model.max_len and search.max_extra leave; split the sentence"
                 )
 

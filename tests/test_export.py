@@ -1,0 +1,179 @@
+"""An exported model translates as the run that it comes from."""
+
+import subprocess
+import sys
+from itertools import islice
+
+import pytest
+import torch
+
+from transformer_lite.batching import Batch
+from transformer_lite.config import ModelConfig, SearchConfig
+from transformer_lite.export import export_ctranslate2
+from transformer_lite.model import Transformer
+from transformer_lite.schedule import adam
+from transformer_lite.tokenizer import BOS, EOS, Tokenizer
+from transformer_lite.toy_grammar import generate_pairs
+from transformer_lite.training_step import Objective, train_step
+from transformer_lite.translator import Translator
+
+PAIRS = [(pair.source, pair.target) for pair in islice(generate_pairs(5), 1200)]
+TESTED = [source for source, _ in PAIRS[-200:]]
+
+
+def translator_of(tokenizer, **changes):
+    torch.manual_seed(3)
+    shape = {"num_layers": 2, "d_model": 48, "d_ff": 80, "num_heads": 3, "max_len": 89}
+    config = ModelConfig(vocab_size=tokenizer.vocab_size, **shape | changes)
+    return Translator(Transformer(config).eval(), tokenizer, SearchConfig(max_extra=12))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train([line for pair in PAIRS for line in pair], 310)
+
+
+@pytest.fixture(scope="module")
+def trained(tokenizer):
+    """A translator that has seen some hundred pairs of the toy grammar."""
+    translator = translator_of(tokenizer, dropout=0.0)
+    optimizer = adam(translator.model.parameters())
+    optimizer.param_groups[0]["lr"] = 3e-3
+    ids = [[tokenizer.encode(text) for text in pair] for pair in PAIRS[:-200]]
+    for start in [*range(0, 1000, 50)] * 4:
+        batch = Batch.from_ids(*zip(*ids[start : start + 50], strict=True))
+        train_step(Objective(translator.model, 0.1), [batch], optimizer)
+    return translator
+
+
+def load(folder):
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    return ctranslate2.Translator(str(folder), intra_threads=1)
+
+
+@pytest.fixture(scope="module")
+def exported(trained, tmp_path_factory):
+    pytest.importorskip("ctranslate2")
+    folder = tmp_path_factory.mktemp("export") / "model"
+    export_ctranslate2(trained, folder)
+    return folder
+
+
+def by_ctranslate2(served, translator, sentences, beam_size):
+    """What CTranslate2 finds without a length penalty, and its log-probability."""
+    tokenizer = translator.tokenizer
+    sources = [tokenizer.pieces(tokenizer.encode(text)) for text in sentences]
+    vocabulary = tokenizer.pieces(range(tokenizer.vocab_size))
+    ids = {piece: number for number, piece in enumerate(vocabulary)}
+    found = []
+    for source in sources:
+        (result,) = served.translate_batch(
+            [source],
+            beam_size=beam_size,
+            length_penalty=0,
+            # Our limit counts the end of the sentence, too.
+            max_decoding_length=len(source) + translator.search.max_extra - 1,
+            return_scores=True,
+        )
+        text = tokenizer.decode(map(ids.__getitem__, result.hypotheses[0]))
+        found.append((text, result.scores[0]))
+    return found
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_200_sentences_have_equal_translations(exported, trained, beam_size):
+    search = SearchConfig(beam_size=beam_size, alpha=0.0, max_extra=12)
+    own = trained.hypotheses(TESTED, search)
+    texts = [trained.tokenizer.decode(hypothesis.ids) for hypothesis in own]
+    served = by_ctranslate2(load(exported), trained, TESTED, beam_size)
+    differing = [
+        (text, other)
+        for text, hypothesis, (other, log_prob) in zip(texts, own, served, strict=True)
+        # Another translation of the same log-probability is a tie.
+        if text != other and abs(hypothesis.log_prob - log_prob) > 1e-3
+    ]
+    assert differing == []
+    equal = sum(a == b for a, (b, _) in zip(texts, served, strict=True))
+    assert equal >= 195
+
+
+def test_the_translations_are_no_trivial_ones(trained):
+    assert len(set(trained.translate(TESTED[:40]))) > 20
+
+
+def test_learned_positions_are_exported(tokenizer, tmp_path):
+    translator = translator_of(tokenizer, positions="learned", num_layers=1)
+    pytest.importorskip("ctranslate2")
+    export_ctranslate2(translator, tmp_path / "model")
+    served = load(tmp_path / "model")
+    source = tokenizer.pieces(tokenizer.encode(TESTED[0]))
+    target = tokenizer.pieces(tokenizer.encode(PAIRS[-200][1]))
+    (scored,) = served.score_batch([source], [target])
+    src = torch.tensor([[*tokenizer.encode(TESTED[0]), EOS]])
+    tgt = torch.tensor([[BOS, *tokenizer.encode(PAIRS[-200][1]), EOS]])
+    log_probs = translator.model(src, tgt[:, :-1]).log_softmax(dim=-1)[0]
+    expected = log_probs.gather(1, tgt[0, 1:, None])[:, 0]
+    assert torch.allclose(torch.tensor(scored.log_probs), expected, atol=1e-4)
+
+
+def test_the_folder_is_complete(exported, trained):
+    names = {path.name for path in exported.iterdir()}
+    assert names == {
+        "README.md",
+        "config.json",
+        "model.bin",
+        "shared_vocabulary.json",
+        "tokenizer.model",
+    }
+    assert Tokenizer.load(exported / "tokenizer.model").encode(TESTED[0]) == (
+        trained.tokenizer.encode(TESTED[0])
+    )
+
+
+def test_the_program_in_its_readme_translates(exported, trained):
+    text = (exported / "README.md").read_text(encoding="utf-8")
+    program = text.split("```python\n")[1].split("```")[0]
+    shown = subprocess.run(
+        [sys.executable, "-c", program.replace("A dog runs.", TESTED[0])],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=exported,
+    ).stdout
+    search = SearchConfig(alpha=0.0, max_extra=40)
+    assert shown.splitlines() == trained.translate(TESTED[:1], search)
+
+
+# What is refused
+
+
+def test_without_ctranslate2_the_remedy_is_named(trained, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(ValueError, match=r'pip install "transformer-lite\[ctrans'):
+        export_ctranslate2(trained, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_folder_is_left_alone(trained, tmp_path):
+    pytest.importorskip("ctranslate2")
+    with pytest.raises(ValueError, match="already there"):
+        export_ctranslate2(trained, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_of_an_export_that_failed(trained, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("no space left")
+
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setattr(Tokenizer, "save", fail)
+    with pytest.raises(OSError, match="no space"):
+        export_ctranslate2(trained, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("width", [{"d_k": 11}, {"d_v": 11}])
+def test_heads_that_ctranslate2_cannot_compute_are_refused(tokenizer, tmp_path, width):
+    pytest.importorskip("ctranslate2")
+    with pytest.raises(ValueError, match=r"11.*width d_model / num_heads = 16 alone"):
+        export_ctranslate2(translator_of(tokenizer, **width), tmp_path / "model")
