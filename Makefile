@@ -33,6 +33,7 @@ book: $(READY)
 notebooks: $(READY)
 	$(BIN)/python book/tools/notebooks.py $(ONLY)
 	$(BIN)/python book/tools/make_map.py
+	$(BIN)/python book/tools/link_glossary.py
 
 $(READY): requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "This needs Python 3.11, 3.12 or 3.13, and none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }

@@ -5,7 +5,7 @@ A mask is boolean and True means "may attend", as in
 means the opposite.) `Transformer.forward` makes its masks itself, from token ids.
 
 Paper: §3.2.3
-Chapter: 03_2_3_applications_of_attention_in_our_model
+Chapter: 03_2_3_applications_of_attention_in_our_model, 04_why_self_attention
 Tests: tests/test_masks.py
 """
 
