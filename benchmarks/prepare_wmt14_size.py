@@ -126,10 +126,8 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=arguments.folder))
     try:
-        begin = time.perf_counter()
         write_corpus(folder / "train", arguments.pairs, seed=1)
         write_corpus(folder / "valid", 1000, seed=1)
-        generated = time.perf_counter() - begin
         out = folder / "out"
         files = [
             [f"--{split}", *(str(folder / f"{split}.{name}") for name in LANGUAGES)]
@@ -154,7 +152,6 @@ def main() -> None:
                 round(float(o[-1] / (len(o) - 1)), 1) for o in offsets
             ],
             "vocab_size": VOCAB_SIZE,
-            "generation_seconds": round(generated, 1),
             "prepare": prepared,
             "epoch": epoch
             | {

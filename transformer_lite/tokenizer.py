@@ -17,7 +17,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 RESERVED = "\0\u2581\u2585"
 """Characters that sentencepiece needs for itself and that do not come back."""
 
-VOCAB_SENTENCES = 1_000_000
+VOCAB_SENTENCES = 500_000
 """Sentences that a vocabulary is learned from: of toy and Multi30k, all of them."""
 
 
