@@ -8,12 +8,10 @@ Tests: tests/test_prefetch.py
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
-
-Item = TypeVar("Item")
+from typing import Any
 
 
-def prefetch(items: Iterator[Item]) -> Iterator[tuple[Item, float]]:
+def prefetch(items: Iterator[Any]) -> Iterator[tuple[Any, float]]:
     """Each item with the seconds that were spent waiting for it.
 
     One item is made ahead, in a thread. An error in making it is raised where the
