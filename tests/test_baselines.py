@@ -12,11 +12,10 @@ from torch.testing import assert_close
 
 from transformer_lite.baselines import AdditiveAttention, RecurrentModel
 from transformer_lite.batching import Batch
-from transformer_lite.config import TrainConfig
 from transformer_lite.schedule import adam
 from transformer_lite.search import beam_search, greedy_search
 from transformer_lite.tokenizer import BOS, EOS, PAD
-from transformer_lite.trainer import train_step
+from transformer_lite.training_step import Objective, train_step
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 SRC = torch.tensor([[5, 7, 11, 13, 17, 19, EOS], [23, 6, 8, EOS, PAD, PAD, PAD]])
@@ -267,8 +266,8 @@ def test_the_packages_training_step_trains_it(attention):
     batch = Batch.from_ids([[5, 6, 7], [8, 9]], [[10, 11], [12, 13, 14]])
     optimizer = adam(model.parameters())
     optimizer.param_groups[0]["lr"] = 0.02
-    config = TrainConfig(label_smoothing=0.0, precision="fp32")
-    losses = [train_step(model, [batch], optimizer, config).loss for _ in range(40)]
+    objective = Objective(model, smoothing=0.0)
+    losses = [train_step(objective, [batch], optimizer).loss for _ in range(40)]
     assert losses[0] > 2
     assert losses[-1] < 0.1
 

@@ -16,11 +16,12 @@ from random import Random
 import pytest
 
 from transformer_lite import checkpoint, corpora, training_run
-from transformer_lite.cli import INTERRUPTED, VERBS, main
+from transformer_lite.cli import main
 from transformer_lite.preparation import PreparedCorpus
 from transformer_lite.recipe import load_recipe
 from transformer_lite.tokenizer import Tokenizer
 from transformer_lite.translator import Translator
+from transformer_lite.verbs import INTERRUPTED, VERBS
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = sorted((ROOT / "recipes").glob("**/*.toml"))

@@ -79,7 +79,15 @@ def public_names():
         }
         for node in tree.body:
             if isinstance(node, ast.Assign | ast.AnnAssign):
-                names |= names_defined(ast.Module([node], []))
+                targets = (
+                    node.targets if isinstance(node, ast.Assign) else [node.target]
+                )
+                names |= {
+                    name.id
+                    for target in targets
+                    for name in ast.walk(target)
+                    if isinstance(name, ast.Name)
+                }
     return {name for name in names if not name.startswith("_")}
 
 

@@ -1,7 +1,7 @@
 """What came before: recurrent translation, without and with additive attention.
 
-Both models have the interface of `model.Transformer`, so the same loss and the same
-search serve all three.
+Both models have the interface of `model.Transformer`, so the same training step and
+the same search serve all three.
 
 Paper: §1–2
 Chapter: 01_introduction, 02_background
@@ -140,13 +140,19 @@ class RecurrentDecoder(nn.Module):
         self, last_ids: Int[Tensor, "batch beams"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch beams vocab"], RecurrentState]:
         """Scores for the token after `last_ids`, and the state that includes them."""
+        output, state = self.advance(last_ids, state)
+        return self.embedding.logits(output), state
+
+    def advance(
+        self, last_ids: Int[Tensor, "batch beams"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "batch beams d_model"], RecurrentState]:
+        """What the scores are made from, and the state that includes `last_ids`."""
         context, _ = self.look(state)
         read = torch.cat([self.dropout(self.embedding(last_ids)), context], dim=-1)
         hidden = self.cell(read.flatten(0, 1), state.hidden.flatten(0, 1))
         hidden = hidden.view_as(state.hidden)
         output = torch.tanh(self.output(torch.cat([hidden, read], dim=-1)))
-        logits = self.embedding.logits(self.dropout(output))
-        return logits, state._replace(hidden=hidden)
+        return self.dropout(output), state._replace(hidden=hidden)
 
 
 class RecurrentModel(nn.Module):
@@ -174,11 +180,19 @@ class RecurrentModel(nn.Module):
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len vocab"]:
         """Scores of the next token at each target position, teacher-forced."""
-        state, logits = self.start(src_ids), []
+        return self.decoder.embedding.logits(self.hidden(src_ids, tgt_ids))
+
+    def hidden(
+        self,
+        src_ids: Int[Tensor, "batch src_len"],
+        tgt_ids: Int[Tensor, "batch tgt_len"],
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """What `forward` makes its scores from, for a loss that scores by itself."""
+        state, outputs = self.start(src_ids), []
         for last_ids in tgt_ids.split(1, dim=1):
-            scores, state = self.decoder.step(last_ids, state)
-            logits.append(scores)
-        return torch.cat(logits, dim=1)
+            output, state = self.decoder.advance(last_ids, state)
+            outputs.append(output)
+        return torch.cat(outputs, dim=1)
 
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> RecurrentState:
         """The decoder's state before the first token, the source having been read."""
@@ -193,5 +207,5 @@ class RecurrentModel(nn.Module):
         state, weights = self.start(src_ids), []
         for last_ids in tgt_ids.split(1, dim=1):
             weights.append(self.decoder.look(state)[1])
-            _, state = self.decoder.step(last_ids, state)
+            _, state = self.decoder.advance(last_ids, state)
         return torch.cat(weights, dim=1)

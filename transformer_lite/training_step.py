@@ -20,7 +20,6 @@ from transformer_lite.batching import Batch
 from transformer_lite.distributed import ONE_CPU, Processes
 from transformer_lite.fused_loss import fused_label_smoothed_loss
 from transformer_lite.loss import LossSums
-from transformer_lite.model import Transformer
 from transformer_lite.precision import Precision, autocast
 from transformer_lite.tokenizer import PAD
 
@@ -32,11 +31,12 @@ class Objective(nn.Module):
     DistributedDataParallel only follows what happens inside the module it wraps.
 
     Args:
-        model: The model to train.
+        model: The `Transformer` to train, or any model with its `hidden` and its
+            `decoder.embedding`.
         smoothing: ε of the label smoothing.
     """
 
-    def __init__(self, model: Transformer, smoothing: float) -> None:
+    def __init__(self, model: nn.Module, smoothing: float) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
