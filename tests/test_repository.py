@@ -48,7 +48,15 @@ def ranges():
     return [Requirement(text) for text in texts]
 
 
-@pytest.mark.parametrize("requirement", ranges(), ids=lambda item: item.name)
+# The tests use a stand-in for it: it is large, and needs a network to be of use.
+NOT_PINNED = {"datasets"}
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [item for item in ranges() if item.name not in NOT_PINNED],
+    ids=lambda item: item.name,
+)
 def test_pin_lies_in_the_range(requirement):
     version = pinned()[canonicalize_name(requirement.name)]
     assert version in requirement.specifier

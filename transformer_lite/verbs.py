@@ -1,4 +1,4 @@
-"""The verbs of the command line: prepare, train, average, translate, evaluate, export.
+"""The command line's verbs, from `prepare` to `export`.
 
 Each verb is a dataclass: its fields are the verb's arguments. The settings of `train`
 are the configurations' own fields, so every name, default and help text stands once.
