@@ -84,7 +84,13 @@ class DecoderState(NamedTuple):
 def _take_rows(
     caches: tuple[KeysAndValues, ...], rows: Int[Tensor, " rows"]
 ) -> tuple[KeysAndValues, ...]:
-    return tuple(KeysAndValues(cache.key[rows], cache.value[rows]) for cache in caches)
+    # Several times faster than `cache.key[rows]`: whole rows are copied at once.
+    return tuple(
+        KeysAndValues(
+            cache.key.index_select(0, rows), cache.value.index_select(0, rows)
+        )
+        for cache in caches
+    )
 
 
 class Decoder(nn.Module):

