@@ -1,0 +1,326 @@
+"""The peers, each with the architecture and the weights of a model of ours.
+
+JoeyNMT and Marian have biases in attention that we have not: theirs are zero at the
+start. Copied weights give equal losses, which `check_losses` holds them to.
+"""
+
+import math
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer_lite.attention import MultiHeadAttention
+from transformer_lite.batching import Batch
+from transformer_lite.model import Transformer
+from transformer_lite.positional import sinusoidal_encoding
+from transformer_lite.schedule import adam
+from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
+from transformer_lite.training_step import Objective, train_step
+
+SMOOTHING = 0.1
+RATE = 1e-4
+
+
+def copy(ours: nn.Module, theirs: nn.Module) -> None:
+    """Copy a linear layer or a layer norm; a bias that we have not becomes zero."""
+    with torch.no_grad():
+        theirs.weight.copy_(ours.weight)
+        if theirs.bias is not None:
+            theirs.bias.copy_(ours.bias if ours.bias is not None else torch.zeros(1))
+    if isinstance(theirs, nn.LayerNorm):
+        theirs.eps = ours.eps
+
+
+def copy_all(pairs: Iterable[tuple[nn.Module, nn.Module]]) -> None:
+    """Copy every pair of modules."""
+    for ours, theirs in pairs:
+        copy(ours, theirs)
+
+
+# JoeyNMT
+
+
+class Ids:
+    """What JoeyNMT asks a vocabulary."""
+
+    pad_index, bos_index, eos_index, unk_index = PAD, BOS, EOS, UNK
+    sep_index, specials, lang_tags = None, (), ()
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        """Number of tokens."""
+        return self.size
+
+
+def joeynmt(ours: Transformer) -> nn.Module:
+    """JoeyNMT's post-norm Transformer; its one dropout is everywhere."""
+    from joeynmt.model import build_model
+
+    config = ours.config
+    side = {
+        "type": "transformer",
+        "hidden_size": config.d_model,
+        "ff_size": config.d_ff,
+        "num_layers": config.num_layers,
+        "num_heads": config.num_heads,
+        "dropout": config.dropout,
+        "layer_norm": "post",
+        "embeddings": {"embedding_dim": config.d_model, "scale": True},
+    }
+    settings = {
+        "encoder": side,
+        "decoder": side,
+        "tied_embeddings": True,
+        "tied_softmax": True,
+        "initializer": "xavier_uniform",
+        "embed_initializer": "xavier_uniform",
+    }
+    vocabulary = Ids(config.vocab_size)
+    model = build_model(settings, vocabulary, vocabulary)
+    model.loss_function = ("crossentropy", SMOOTHING)
+    with torch.no_grad():
+        model.src_embed.lut.weight.copy_(ours.encoder.embedding.weight)
+    for own, other in zip(ours.encoder.layers, model.encoder.layers, strict=True):
+        _joeynmt_attention(own.self_attention, other.src_src_att)
+        copy(own.after_self_attention.norm, other.layer_norm)
+        _joeynmt_feed_forward(own, other)
+    for own, other in zip(ours.decoder.layers, model.decoder.layers, strict=True):
+        _joeynmt_attention(own.self_attention, other.trg_trg_att)
+        copy(own.after_self_attention.norm, other.x_layer_norm)
+        _joeynmt_attention(own.cross_attention, other.src_trg_att)
+        copy(own.after_cross_attention.norm, other.dec_layer_norm)
+        _joeynmt_feed_forward(own, other)
+    return model
+
+
+def _joeynmt_attention(own: MultiHeadAttention, other: nn.Module) -> None:
+    theirs = (other.q_layer, other.k_layer, other.v_layer, other.output_layer)
+    copy_all(zip((own.w_q, own.w_k, own.w_v, own.w_o), theirs, strict=True))
+
+
+def _joeynmt_feed_forward(own: nn.Module, other: nn.Module) -> None:
+    copy(own.feed_forward.w_1, other.feed_forward.pwff_layer[0])
+    copy(own.feed_forward.w_2, other.feed_forward.pwff_layer[3])
+    copy(own.after_feed_forward.norm, other.feed_forward.layer_norm)
+
+
+def residual_dropout_only(model: nn.Module) -> nn.Module:
+    """JoeyNMT's model without the two dropouts that the others do not have."""
+    for module in model.modules():
+        if hasattr(module, "pwff_layer"):
+            module.pwff_layer[2].p = 0.0
+        elif hasattr(module, "k_layer"):
+            module.dropout.p = 0.0
+    return model
+
+
+def joeynmt_batch(src_ids: Tensor) -> SimpleNamespace:
+    """Source ids as JoeyNMT's batch."""
+    return SimpleNamespace(
+        src=src_ids,
+        src_length=(src_ids != PAD).sum(dim=1),
+        src_mask=(src_ids != PAD)[:, None],
+        has_trg=False,
+        trg_prompt_mask=None,
+    )
+
+
+# Hugging Face Marian
+
+
+def marian(ours: Transformer, attention: str) -> nn.Module:
+    """Hugging Face's Marian; attention is "eager" or "sdpa"."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = ours.config
+    model = MarianMTModel(
+        MarianConfig(
+            vocab_size=config.vocab_size,
+            max_position_embeddings=config.max_len,
+            encoder_layers=config.num_layers,
+            decoder_layers=config.num_layers,
+            encoder_attention_heads=config.num_heads,
+            decoder_attention_heads=config.num_heads,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
+            d_model=config.d_model,
+            dropout=config.dropout,
+            activation_function="relu",
+            scale_embedding=True,
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+            attn_implementation=attention,
+        )
+    )
+    inner, encoding = model.model, sinusoidal_encoding(config.max_len, config.d_model)
+    with torch.no_grad():
+        inner.shared.weight.copy_(ours.encoder.embedding.weight)
+        for side in (inner.encoder, inner.decoder):
+            side.embed_tokens.weight = inner.shared.weight
+            side.embed_positions.weight.copy_(encoding)
+    model.lm_head.weight = inner.shared.weight
+    for own, other in zip(ours.encoder.layers, inner.encoder.layers, strict=True):
+        _marian_attention(own.self_attention, other.self_attn)
+        copy(own.after_self_attention.norm, other.self_attn_layer_norm)
+        _marian_feed_forward(own, other)
+    for own, other in zip(ours.decoder.layers, inner.decoder.layers, strict=True):
+        _marian_attention(own.self_attention, other.self_attn)
+        copy(own.after_self_attention.norm, other.self_attn_layer_norm)
+        _marian_attention(own.cross_attention, other.encoder_attn)
+        copy(own.after_cross_attention.norm, other.encoder_attn_layer_norm)
+        _marian_feed_forward(own, other)
+    return model
+
+
+def _marian_attention(own: MultiHeadAttention, other: nn.Module) -> None:
+    theirs = (other.q_proj, other.k_proj, other.v_proj, other.out_proj)
+    copy_all(zip((own.w_q, own.w_k, own.w_v, own.w_o), theirs, strict=True))
+
+
+def _marian_feed_forward(own: nn.Module, other: nn.Module) -> None:
+    copy(own.feed_forward.w_1, other.fc1)
+    copy(own.feed_forward.w_2, other.fc2)
+    copy(own.after_feed_forward.norm, other.final_layer_norm)
+
+
+# torch.nn.Transformer, as a tutorial would use it
+
+
+class Naive(nn.Module):
+    """`torch.nn.Transformer` between a shared embedding and its transpose."""
+
+    def __init__(self, ours: Transformer) -> None:
+        super().__init__()
+        config = ours.config
+        self.embedding = nn.Embedding(config.vocab_size, config.d_model, PAD)
+        self.transformer = nn.Transformer(
+            config.d_model,
+            config.num_heads,
+            config.num_layers,
+            config.num_layers,
+            config.d_ff,
+            config.dropout,
+            batch_first=True,
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        encoding = sinusoidal_encoding(config.max_len, config.d_model)
+        self.register_buffer("encoding", encoding)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Scaled embeddings plus positions."""
+        embedded = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
+        return self.dropout(embedded + self.encoding[: ids.size(1)])
+
+    def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
+        """Logits."""
+        no_future = torch.ones(tgt_ids.size(1), tgt_ids.size(1)).triu(1).bool()
+        hidden = self.transformer(
+            self.embed(src_ids),
+            self.embed(tgt_ids),
+            tgt_mask=no_future,
+            src_key_padding_mask=src_ids == PAD,
+            tgt_key_padding_mask=tgt_ids == PAD,
+            memory_key_padding_mask=src_ids == PAD,
+        )
+        return hidden @ self.embedding.weight.T
+
+
+# One training step of each, as its own trainer takes it
+
+
+class Ours:
+    """Our training step."""
+
+    def __init__(self, model: Transformer, precision: str) -> None:
+        self.objective, self.precision = Objective(model, SMOOTHING), precision
+        self.optimizer = adam(model.parameters())
+        self.optimizer.param_groups[0]["lr"] = RATE
+
+    def step(self, batch: Batch) -> None:
+        """Take it."""
+        train_step(self.objective, [batch], self.optimizer, precision=self.precision)
+
+
+class JoeyNMT:
+    """JoeyNMT's training step: Adam, summed loss over tokens, gradients clipped."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.optimizer = torch.optim.Adam(model.parameters(), RATE, betas=(0.9, 0.98))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The summed loss."""
+        source = joeynmt_batch(batch.src_ids)
+        return self.model(
+            return_type="loss",
+            src=source.src,
+            src_length=source.src_length,
+            src_mask=source.src_mask,
+            trg_input=batch.tgt_input,
+            trg=batch.labels,
+            trg_mask=(batch.labels != PAD)[:, None],
+        )[0]
+
+    def step(self, batch: Batch) -> None:
+        """Take it."""
+        (self.loss(batch) / batch.tokens).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class Marian:
+    """The training step of Hugging Face's Trainer: its LabelSmoother, fused AdamW."""
+
+    def __init__(self, model: nn.Module) -> None:
+        from transformers.trainer_pt_utils import LabelSmoother
+
+        self.model, self.smoother = model, LabelSmoother(SMOOTHING)
+        self.optimizer = torch.optim.AdamW(model.parameters(), RATE, fused=True)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The mean loss."""
+        output = self.model(
+            input_ids=batch.src_ids,
+            attention_mask=(batch.src_ids != PAD).long(),
+            decoder_input_ids=batch.tgt_input,
+            use_cache=False,
+        )
+        labels = batch.labels.masked_fill(batch.labels == PAD, -100)
+        return self.smoother(output, labels)
+
+    def step(self, batch: Batch) -> None:
+        """Take it."""
+        self.loss(batch).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class NaiveStep:
+    """A tutorial's training step."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.optimizer = torch.optim.Adam(model.parameters(), RATE)
+
+    def step(self, batch: Batch) -> None:
+        """Take it."""
+        logits = self.model(batch.src_ids, batch.tgt_input)
+        loss = F.cross_entropy(
+            logits.flatten(0, 1),
+            batch.labels.flatten(),
+            ignore_index=PAD,
+            label_smoothing=SMOOTHING,
+        )
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()

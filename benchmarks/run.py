@@ -1,0 +1,78 @@
+"""Run the benchmarks side by side on two cores, and write what they gave.
+
+`make bench` calls this. `make bench ONLY=decoding` repeats one part.
+"""
+
+import argparse
+import datetime
+import json
+import logging
+import os
+import platform
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results.json"
+CORES = 2
+PACKAGES = "torch transformer-lite joeynmt transformers ctranslate2 numpy".split()
+
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+os.environ["OMP_NUM_THREADS"] = str(CORES)
+
+import decoding  # noqa: E402 - only now, with the number of threads set
+import length_cost  # noqa: E402
+import pairs  # noqa: E402
+import report  # noqa: E402
+import torch  # noqa: E402
+import training  # noqa: E402
+
+PARTS = {
+    "training": (training.measure, 4),
+    "decoding": (decoding.measure, 3),
+    "length": (length_cost.measure, 3),
+}
+
+
+def processor() -> str:
+    """The processor's name."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(": ")[2]
+    return platform.processor()
+
+
+def main() -> None:
+    """Measure, and write results.json and the tables of README.md."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("only", nargs="*", choices=[[], *PARTS])
+    parser.add_argument("--folder", type=Path, default=HERE.parent / "data" / "bench")
+    arguments = parser.parse_args()
+    for name in ("transformers", "joeynmt", "ctranslate2"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(CORES)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    corpus, described = pairs.load(arguments.folder)
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in arguments.only or PARTS:
+        measure, passes = PARTS[name]
+        results[name] = {
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "data": described,
+            "processor": processor(),
+            "cores": CORES,
+            "python": platform.python_version(),
+            "versions": {package: version(package) for package in PACKAGES},
+            **measure(corpus, passes, arguments.folder),
+        }
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+        report.write(results)
+
+
+if __name__ == "__main__":
+    main()
