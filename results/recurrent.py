@@ -59,7 +59,8 @@ class Data:
         pairs = list(islice(generate_pairs(1), total))
         self.src = [[w.lower() for w in pair.source_words] for pair in pairs]
         self.tgt = [[w.lower() for w in pair.target_words] for pair in pairs]
-        words = sorted({w for row in self.src + self.tgt for w in row})
+        learned = self.src[: self.train] + self.tgt[: self.train]
+        words = sorted({word for row in learned for word in row})
         self.words = [*["PAD", "BOS", "EOS", "UNK"], *words]
         self.ids = {word: i for i, word in enumerate(words, start=UNK + 1)}
 
