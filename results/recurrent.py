@@ -1,0 +1,199 @@
+"""Train three generations of translation models alike and write down how they do.
+
+    python results/recurrent.py OUT.json [MODEL SEED]
+
+The recurrent model with one context vector, the same with additive attention, and the
+Transformer get the same sentences of the toy corpus in the same batches for the same
+number of steps. With MODEL and SEED, only that one is trained; otherwise all nine are
+that OUT.json does not hold yet. Chapters 1 and 2 read results/recurrent.json.
+"""
+
+import json
+import os
+import platform
+import sys
+import time
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from record import commit, processor
+from torch import nn
+from torch.nn import functional as F
+
+from transformer_lite.baselines import RecurrentModel
+from transformer_lite.batching import Batch
+from transformer_lite.config import ModelConfig
+from transformer_lite.model import Transformer
+from transformer_lite.search import greedy_search
+from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
+from transformer_lite.toy_grammar import generate_pairs
+
+CONFIGURATION = {
+    "corpus": "generate_pairs(1), words in lower case",
+    "train_pairs": 10_000,
+    "test_pairs": 1_000,
+    "d_model": 128,
+    "transformer_layers": 2,
+    "transformer_heads": 4,
+    "transformer_d_ff": 512,
+    "dropout": 0.1,
+    "batch_pairs": 64,
+    "steps": 600,
+    "warmup_steps": 60,
+    "peak_rate": {"one vector": 5e-3, "attention": 5e-3, "Transformer": 3e-3},
+    "seeds": [1, 2, 3],
+}
+SHOWN = 12
+"""So many translations of each model are kept as text."""
+
+
+class Data:
+    """Training and test pairs as ids of whole words."""
+
+    def __init__(self) -> None:
+        self.train = CONFIGURATION["train_pairs"]
+        total = self.train + CONFIGURATION["test_pairs"]
+        pairs = list(islice(generate_pairs(1), total))
+        self.src = [[w.lower() for w in pair.source_words] for pair in pairs]
+        self.tgt = [[w.lower() for w in pair.target_words] for pair in pairs]
+        learned = self.src[: self.train] + self.tgt[: self.train]
+        words = sorted({word for row in learned for word in row})
+        self.words = [*["PAD", "BOS", "EOS", "UNK"], *words]
+        self.ids = {word: i for i, word in enumerate(words, start=UNK + 1)}
+
+    def batch(self, rows) -> Batch:
+        """The batch of these pairs."""
+        return Batch.from_ids(
+            *(
+                [[self.ids[w] for w in side[i]] for i in rows]
+                for side in (self.src, self.tgt)
+            )
+        )
+
+    def batches(self, seed: int):
+        """Endless training batches of about equally long sentences."""
+        rng, size = np.random.default_rng(seed), CONFIGURATION["batch_pairs"]
+        while True:
+            order, parts = rng.permutation(self.train), []
+            for start in range(0, self.train, 20 * size):
+                pool = sorted(
+                    order[start : start + 20 * size].tolist(),
+                    key=lambda i: len(self.tgt[i]),
+                )
+                parts += [pool[k : k + size] for k in range(0, len(pool), size)]
+            for k in rng.permutation(len(parts)):
+                yield self.batch(parts[k])
+
+
+def new_model(name: str, vocab_size: int) -> nn.Module:
+    """One of the three models, untrained."""
+    c = CONFIGURATION
+    if name != "Transformer":
+        attention = name == "attention"
+        return RecurrentModel(vocab_size, c["d_model"], attention, c["dropout"])
+    return Transformer(
+        ModelConfig(
+            vocab_size=vocab_size,
+            num_layers=c["transformer_layers"],
+            d_model=c["d_model"],
+            d_ff=c["transformer_d_ff"],
+            num_heads=c["transformer_heads"],
+            dropout=c["dropout"],
+            max_len=64,
+        )
+    )
+
+
+def train(model: nn.Module, name: str, seed: int, data: Data) -> list[dict]:
+    """Train it in place; the curve of its training loss."""
+    steps, warmup = CONFIGURATION["steps"], CONFIGURATION["warmup_steps"]
+    peak = CONFIGURATION["peak_rate"][name]
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    curve, losses = [], []
+    for step, batch in enumerate(islice(data.batches(seed), steps), start=1):
+        rate = min(step / warmup, (steps + 1 - step) / (steps + 1 - warmup))
+        optimizer.param_groups[0]["lr"] = peak * rate
+        logits = model(batch.src_ids, batch.tgt_input)
+        loss = F.cross_entropy(
+            logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        if step % 50 == 0:
+            curve.append({"step": step, "train_loss": round(np.mean(losses), 4)})
+            print(name, seed, curve[-1], flush=True)
+            losses = []
+    return curve
+
+
+@torch.inference_mode()
+def evaluate(model: nn.Module, data: Data) -> dict:
+    """Of each test sentence: exactly right or not, and its number of wrong tokens."""
+    first, total = data.train, len(data.src)
+    order = sorted(range(first, total), key=lambda i: len(data.src[i]))
+    exact, wrong, texts = {}, {}, {}
+    for start in range(0, len(order), 100):
+        rows = order[start : start + 100]
+        batch = data.batch(rows)
+        limits = torch.full((len(rows),), batch.tgt_ids.size(1) + 5)
+        found = greedy_search(
+            model.decoder.step, model.start(batch.src_ids), limits, BOS, EOS
+        )
+        guess = model(batch.src_ids, batch.tgt_input).argmax(dim=-1)
+        misses = ((guess != batch.labels) & (batch.labels != PAD)).sum(dim=1).tolist()
+        for i, output, missed in zip(rows, found, misses, strict=True):
+            words = [data.words[token] for token in output.ids]
+            exact[i], wrong[i], texts[i] = words == data.tgt[i], missed, " ".join(words)
+    test = range(first, total)
+    return {
+        "exact_match": round(100 * sum(exact.values()) / len(exact), 1),
+        "exact": "".join(str(int(exact[i])) for i in test),
+        "wrong_tokens": "".join(str(min(wrong[i], 9)) for i in test),
+        "translations": [texts[i] for i in test[:SHOWN]],
+    }
+
+
+def run(name: str, seed: int) -> dict:
+    """Train and evaluate one model."""
+    data = Data()
+    torch.manual_seed(seed)
+    model = new_model(name, len(data.words))
+    start = time.process_time()
+    curve = train(model, name, seed, data)
+    seconds = round(time.process_time() - start)
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "processor_seconds": seconds,
+        "curve": curve,
+        **evaluate(model.eval(), data),
+    }
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    wanted = [
+        (n, s) for n in CONFIGURATION["peak_rate"] for s in CONFIGURATION["seeds"]
+    ]
+    if len(sys.argv) > 2:
+        wanted = [(sys.argv[2], int(sys.argv[3]))]
+    for name, seed in wanted:
+        runs = json.loads(out.read_text("utf-8"))["runs"] if out.exists() else {}
+        if str(seed) in runs.get(name, {}):
+            continue
+        runs.setdefault(name, {})[str(seed)] = run(name, seed)
+        record = {
+            "configuration": CONFIGURATION,
+            "commit": commit(),
+            "versions": {package: version(package) for package in ("torch", "numpy")},
+            "python": platform.python_version(),
+            "hardware": {"processor": processor(), "cores": os.cpu_count()},
+            "runs": runs,
+        }
+        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+        out.write_text(text, encoding="utf-8")
