@@ -51,7 +51,7 @@ def some_model(dropout=0.0):
 def one_step(model, batches, **processes):
     """Take a step whose length is the gradient, and return what it measured."""
     optimizer = optim.SGD(model.parameters(), lr=1.0)
-    return train_step(model, batches, optimizer, **processes)
+    return train_step(model, batches, optimizer, seed=(1, 7), **processes)
 
 
 def weights_of(model):

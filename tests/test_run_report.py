@@ -13,7 +13,7 @@ from transformer_lite.distributed import ONE_CPU
 from transformer_lite.metrics import Metrics
 from transformer_lite.model import Transformer
 from transformer_lite.recipe import Recipe
-from transformer_lite.run_report import announcement, flops_per_token, summary
+from transformer_lite.run_report import announcement, flops_per_token, run_summary
 
 MODEL = replace(TINY, vocab_size=101)
 
@@ -55,7 +55,7 @@ def test_a_summary_adds_up_what_was_measured(tmp_path):
                 step, valid_loss=2.0 + step, valid_perplexity=7.5, valid_bleu=31.25
             )
     recipe = Recipe(data=Path("data"), model=ModelConfig())
-    text = summary(recipe, metrics)
+    text = run_summary(recipe, metrics)
     assert "2, 1,200 target tokens" in text
     assert "0:00:12, 100 target tokens a second" in text
     assert "perplexity 7.50 at step 1" in text

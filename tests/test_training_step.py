@@ -77,7 +77,9 @@ def test_the_gradients_norm_is_the_length_of_the_step():
 
 
 def dropped(seed):
+    generator_state = torch.get_rng_state()
     objective = objective_of(dropout=0.5)
+    torch.set_rng_state(generator_state)  # making the model seeded the generator
     train_step(objective, [ONE, TWO], sgd(objective), seed)
     return weights_of(objective)
 
@@ -90,13 +92,18 @@ def test_the_seed_decides_what_is_dropped_whatever_was_drawn_before():
     assert not torch.equal(dropped((2, 5)), first)
 
 
+def test_without_a_seed_each_step_drops_other_entries():
+    torch.manual_seed(5)
+    assert not torch.equal(dropped(None), dropped(None))
+
+
 def test_two_batches_of_a_step_do_not_drop_the_same_entries():
     objective = objective_of(dropout=0.5)
     seen = []
     objective.model.encoder.dropout.register_forward_hook(
         lambda module, inputs, output: seen.append(output == 0)
     )
-    train_step(objective, [ONE, ONE], sgd(objective))
+    train_step(objective, [ONE, ONE], sgd(objective), (1, 5))
     assert not torch.equal(*seen)
 
 

@@ -75,7 +75,7 @@ def announcement(
     )
 
 
-def summary(recipe: Recipe, metrics: Metrics) -> str:
+def run_summary(recipe: Recipe, metrics: Metrics) -> str:
     """What a finished run measured, to be pasted into a report."""
     records = metrics.read()
     steps = [record for record in records if "train_loss" in record]

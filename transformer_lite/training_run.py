@@ -25,7 +25,7 @@ from transformer_lite.distributed import join_processes
 from transformer_lite.model import Transformer
 from transformer_lite.preparation import PreparedCorpus
 from transformer_lite.recipe import Recipe
-from transformer_lite.run_report import announcement, summary
+from transformer_lite.run_report import announcement, run_summary
 from transformer_lite.trainer import Trainer
 from transformer_lite.translator import Translator, read_run, score
 
@@ -84,7 +84,7 @@ def train_recipe(recipe: Recipe, out: Path) -> bool:
             )
             finished = trainer.train()
             if finished:
-                print(summary(recipe, trainer.metrics), file=sys.stderr)
+                print(run_summary(recipe, trainer.metrics), file=sys.stderr)
             return finished
 
 

@@ -75,7 +75,7 @@ def train_step(
     objective: nn.Module,
     batches: Sequence[Batch],
     optimizer: optim.Optimizer,
-    seed: Sequence[int] = (0,),
+    seed: Sequence[int] | None = None,
     processes: Processes = ONE_CPU,
     precision: Precision = "fp32",
     scaler: torch.amp.GradScaler | None = None,
@@ -89,7 +89,8 @@ def train_step(
         objective: An `Objective`, or one wrapped for several processes.
         batches: This process's part of the step.
         optimizer: What takes the step; the gradients are cleared afterwards.
-        seed: Numbers that together seed dropout, such as (seed, step).
+        seed: Numbers that together seed dropout, such as (seed, step): other ones for
+            each step. Without them dropout draws on from where it is.
         processes: This process among all.
         precision: Arithmetic of the matrix products.
         scaler: Keeps the gradients of fp16 within its range; other precisions need
@@ -106,7 +107,8 @@ def train_step(
     for number, batch in enumerate(batch.to(device) for batch in batches):
         # The batch's place in the step, not its process, decides what is dropped: any
         # number of processes takes the same step, and no random state needs saving.
-        _seed_dropout((*seed, number * processes.world_size + processes.rank))
+        if seed is not None:
+            _seed_dropout((*seed, number * processes.world_size + processes.rank))
         with _synchronized(objective, number == len(batches) - 1):
             with autocast(precision, device):
                 part = objective(batch.src_ids, batch.tgt_input, batch.labels)
