@@ -46,15 +46,6 @@ $(VENV_BENCH)/.installed: benchmarks/requirements.txt pyproject.toml
 	$(VENV_BENCH)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
-bench: $(VENV_BENCH)/.installed
-	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)
-
-$(VENV_BENCH)/.installed: benchmarks/requirements.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV_BENCH)
-	$(VENV_BENCH)/bin/python -m pip install --quiet --requirement benchmarks/requirements.txt
-	$(VENV_BENCH)/bin/python -m pip install --quiet --no-deps --editable .
-	@touch $@
-
 $(READY): requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "This needs Python 3.11, 3.12 or 3.13, and none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "$(PYTHON) is not Python 3.11, 3.12 or 3.13. Name one that is: make PYTHON=/path/to/python" >&2; exit 1; }
