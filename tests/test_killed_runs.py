@@ -153,12 +153,12 @@ def launch(recipe, tmp_path):
     """Start a run of two processes under torchrun; they end with the test."""
     started = []
 
-    def start(max_steps, restarts):
+    def start(max_steps):
         path = tmp_path / "recipe.toml"
         path.write_text(RECIPE.format(data=recipe.data, max_steps=max_steps))
         command = [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", "2", "--max-restarts", str(restarts)),
+            *("--nproc-per-node", "2"),
             *("-m", "transformer_lite", "train", path, "--out", tmp_path / "run"),
         ]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -209,37 +209,24 @@ needs_proc = pytest.mark.skipif(
 
 
 @needs_proc
-def test_a_run_whose_process_is_killed_is_brought_back_from_its_checkpoint(
-    launch, tmp_path
-):
-    run = launch(max_steps=150, restarts=1)
-    wait_for_checkpoints(tmp_path / "run", 2)
-    os.kill(ranks(run)[1], signal.SIGKILL)
-    assert run.wait(timeout=300) == 0
-    log = (tmp_path / "log").read_text()
-    assert "process 0 lost another process of the run; the last checkpoint" in log
-    assert "all 150 steps are done" in log
-    steps = re.findall(
-        r'"step": (\d+), "train_loss"', (tmp_path / "run" / "metrics.jsonl").read_text()
-    )
-    assert list(map(int, steps)) == list(range(1, 151))
-
-
-@needs_proc
-def test_without_restarts_the_others_end_with_a_message(launch, tmp_path):
-    run = launch(max_steps=100_000, restarts=0)
+def test_a_run_whose_process_is_killed_goes_on_from_its_checkpoint(launch, tmp_path):
+    run = launch(max_steps=150)
     wait_for_checkpoints(tmp_path / "run", 2)
     os.kill(ranks(run)[1], signal.SIGKILL)
     assert run.wait(timeout=300) != 0
     log = (tmp_path / "log").read_text()
-    assert "transformer-lite train: error: process 0 lost another process" in log
+    assert "error: process 0 lost another process of the run; the last check" in log
     newest = checkpoint.step_checkpoints(tmp_path / "run" / "checkpoints")[-1]
     assert checkpoint.load_training(checkpoint.training_path(newest))["step"] > 0
+    assert launch(max_steps=150).wait(timeout=300) == 0
+    metrics = (tmp_path / "run" / "metrics.jsonl").read_text()
+    steps = re.findall(r'"step": (\d+), "train_loss"', metrics)
+    assert list(map(int, steps)) == list(range(1, 151))
 
 
 @needs_proc
 def test_a_signal_to_one_process_stops_both_after_the_same_step(launch, tmp_path):
-    run = launch(max_steps=100_000, restarts=0)
+    run = launch(max_steps=100_000)
     wait_for_checkpoints(tmp_path / "run", 2)
     os.kill(ranks(run)[1], signal.SIGTERM)
     run.wait(timeout=300)
