@@ -55,7 +55,12 @@ def join_processes() -> Iterator[Processes]:
     else:
         device = torch.device("cpu")
     if world_size > 1:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        dist.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo",
+            store=_meeting_point(),
+            rank=rank,
+            world_size=world_size,
+        )
     try:
         yield Processes(rank=rank, world_size=world_size, device=device)
     except RuntimeError as error:
@@ -69,6 +74,21 @@ def join_processes() -> Iterator[Processes]:
     finally:
         if world_size > 1:
             dist.destroy_process_group()
+
+
+def _meeting_point() -> dist.Store:
+    """Where the processes of this attempt leave their addresses for each other.
+
+    A store of torchrun's own outlives a restart. Without a prefix for each attempt a
+    process would find the addresses of dead ones in it, and wait for them for ever.
+    On several machines the attempts may be counted differently, so there README tells
+    torchrun to share no store (https://github.com/pytorch/pytorch/issues/135712).
+    """
+    store, _, _ = next(dist.rendezvous("env://"))
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+        return dist.PrefixStore(f"attempt-{attempt}", store)
+    return store
 
 
 def _tells_of_a_lost_process(error: RuntimeError) -> bool:
