@@ -155,7 +155,8 @@ def test_decoder_layers_step_is_the_last_position_of_forward():
     x = some_vectors(11, seed=1)
     past = layer.self_attention.keys_and_values(x[:, :10])
     projected = layer.cross_attention.keys_and_values(memory)
-    stepped, _ = layer.step(x[:, 10:], past, projected, MEMORY_MASK)
+    own_past = CAUSAL[None, None, 10:].expand(len(x), -1, -1, -1)
+    stepped, _ = layer.step(x[:, 10:], past, own_past, projected, MEMORY_MASK)
     expected = layer(x, memory, CAUSAL, MEMORY_MASK)[:, 10:]
     assert_close(stepped, expected, **EXACT)
 
@@ -164,7 +165,8 @@ def test_decoder_layers_step_adds_one_position_to_the_past():
     layer, x = some_layer(DecoderLayer), some_vectors(11, seed=1)
     past = layer.self_attention.keys_and_values(x[:, :10])
     projected = layer.cross_attention.keys_and_values(some_vectors(7, seed=2))
-    _, grown = layer.step(x[:, 10:], past, projected, MEMORY_MASK)
+    own_past = CAUSAL[None, None, 10:].expand(len(x), -1, -1, -1)
+    _, grown = layer.step(x[:, 10:], past, own_past, projected, MEMORY_MASK)
     expected = layer.self_attention.keys_and_values(x)
     assert_close(grown.key, expected.key, **EXACT)
     assert_close(grown.value, expected.value, **EXACT)

@@ -117,23 +117,21 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch beams d_model"],
         past: KeysAndValues,
+        ancestors: Bool[Tensor, "batch 1 beams past_and_newest"],
         memory: KeysAndValues,
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> tuple[Float[Tensor, "batch beams d_model"], KeysAndValues]:
-        """The newest position alone, and the past with that position added.
+        """The newest position of each beam alone, and the past with these added.
 
-        The beams of a sentence have pasts of their own, so for self-attention each
-        is a row of its own (`past` has batch · beams rows). They share one source,
-        so for cross-attention they are simply several queries.
+        A sentence's beams share one past. Each of them sees its own tokens in it by
+        the mask `ancestors`, as a position sees its own past by the causal mask.
         """
-        rows = x.flatten(0, 1)[:, None]  # (batch · beams) × 1 × d_model
-        newest = self.self_attention.keys_and_values(rows)
+        newest = self.self_attention.keys_and_values(x)
         past = KeysAndValues(
             torch.cat([past.key, newest.key], dim=2),
             torch.cat([past.value, newest.value], dim=2),
         )
-        attended = self.self_attention.attend(rows, past).view_as(x)
-        x = self.after_self_attention(x, attended)
+        x = self.after_self_attention(x, self.self_attention.attend(x, past, ancestors))
         x = self.after_cross_attention(
             x, self.cross_attention.attend(x, memory, memory_mask)
         )

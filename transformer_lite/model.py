@@ -53,31 +53,30 @@ class DecoderState(NamedTuple):
     """All that the decoder keeps from one generated token to the next."""
 
     memory: tuple[KeysAndValues, ...]
-    """Each layer's projection of the encoder's output; one row a sentence."""
+    """Each layer's projection of the encoder's output."""
     memory_mask: Bool[Tensor, "batch 1 1 src_len"]
     past: tuple[KeysAndValues, ...]
-    """Each layer's projection of the tokens so far; one row a beam of a sentence."""
+    """Each layer's projection of all tokens so far, those of all beams together."""
+    ancestors: Bool[Tensor, "batch beams past"]
+    """True where a token of the past is one of the beam's own."""
     length: int
-    """Tokens taken in so far."""
+    """Tokens taken in so far by each beam."""
 
     def reorder(self, beams: Int[Tensor, "batch beams"]) -> "DecoderState":
-        """The state in which beam j of sentence i continues old beam beams[i, j]."""
-        batch = beams.size(0)
-        old_beams = self.past[0].key.size(0) // batch
-        first_row = torch.arange(batch, device=beams.device)[:, None] * old_beams
-        rows = (first_row + beams).flatten()
-        return self._replace(past=_take_rows(self.past, rows))
+        """The state in which beam j of sentence i continues old beam beams[i, j].
+
+        What is kept of the tokens stays where it is: only the beams' view changes.
+        """
+        sentences = torch.arange(len(beams), device=beams.device)[:, None]
+        return self._replace(ancestors=self.ancestors[sentences, beams])
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "DecoderState":
         """The state of these sentences alone; the others have left the batch."""
-        batch = self.memory_mask.size(0)
-        beams = self.past[0].key.size(0) // batch
-        offset = torch.arange(beams, device=sentences.device)
-        rows = (sentences[:, None] * beams + offset).flatten()
         return self._replace(
             memory=_take_rows(self.memory, sentences),
             memory_mask=self.memory_mask[sentences],
-            past=_take_rows(self.past, rows),
+            past=_take_rows(self.past, sentences),
+            ancestors=self.ancestors[sentences],
         )
 
 
@@ -148,7 +147,8 @@ class Decoder(nn.Module):
         nothing = tuple(
             layer.self_attention.keys_and_values(memory[:, :0]) for layer in self.layers
         )
-        return DecoderState(projected, memory_mask, nothing, 0)
+        no_token = memory_mask.new_empty(len(memory), 1, 0)
+        return DecoderState(projected, memory_mask, nothing, no_token, 0)
 
     def step(
         self, last_ids: Int[Tensor, "batch beams"], state: DecoderState
@@ -158,16 +158,25 @@ class Decoder(nn.Module):
         Equal to the last position of `forward` on all tokens so far, at the cost of
         one position.
         """
+        batch, beams = last_ids.shape
         embedded = self.embedding(last_ids).flatten(0, 1)[:, None]
         x = self.dropout(self.positions(embedded, start=state.length))
-        x = x.view(*last_ids.shape, -1)
+        x = x.view(batch, beams, -1)
+        itself = torch.eye(beams, dtype=torch.bool, device=x.device)
+        ancestors = torch.cat(
+            [state.ancestors, itself.expand(batch, beams, beams)], dim=-1
+        )
         past = []
         for layer, layer_past, memory in zip(
             self.layers, state.past, state.memory, strict=True
         ):
-            x, layer_past = layer.step(x, layer_past, memory, state.memory_mask)
+            x, layer_past = layer.step(
+                x, layer_past, ancestors[:, None], memory, state.memory_mask
+            )
             past.append(layer_past)
-        state = state._replace(past=tuple(past), length=state.length + 1)
+        state = state._replace(
+            past=tuple(past), ancestors=ancestors, length=state.length + 1
+        )
         return self.embedding.logits(x), state
 
 
