@@ -775,3 +775,21 @@ def test_translate_says_which_weights_it_used(trained, capsys, stdin):
     stdin(b"")
     run("translate", trained)
     assert "average.safetensors" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(tmp_path):
+    (tmp_path / "torch.py").write_text(
+        "import time\nprint('loading', flush=True)\ntime.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "transformer_lite", "train", "missing.toml"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        # Test workers ignore Ctrl-C, and a child would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        assert process.stdout.readline() == b"loading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == -signal.SIGINT

@@ -1,10 +1,23 @@
-"""`python -m transformer_lite`, as torchrun needs it.
+"""The command line, also as `python -m transformer_lite`, which torchrun needs.
 
 Paper: §5
 Chapter: the_multi_gpu_trainer
 Tests: tests/test_cli.py
 """
 
-from transformer_lite.cli import main
+import signal
 
-main()
+
+def main() -> None:
+    """Run the command line; Ctrl-C ends it quietly even while it is still loading."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from transformer_lite import cli  # takes seconds, for it imports PyTorch
+
+    signal.signal(signal.SIGINT, handler)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

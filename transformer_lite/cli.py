@@ -32,7 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0 if asked else 2)
     try:
         _parse(verb, rest).run()
-    except (KeyboardInterrupt, BrokenPipeError):
+    except KeyboardInterrupt:
+        print(f"transformer-lite {verb}: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
         sys.exit(INTERRUPTED)
     except (ValueError, OSError, FloatingPointError) as error:
         print(f"transformer-lite {verb}: error: {error}", file=sys.stderr)
@@ -70,7 +73,7 @@ def _one_line(box: str) -> str:
     inside = dropwhile(_is_rule, lines[1:])  # the first line is the box's title
     message = " ".join(takewhile(lambda line: not _is_rule(line), inside))
     message = re.sub("^Error parsing (model|train|search): ", r"\1.", message)
-    return message.removeprefix("Error parsing ")
+    return message.removeprefix("Error parsing ").removesuffix(".")
 
 
 def _is_rule(line: str) -> bool:

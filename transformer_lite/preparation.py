@@ -177,7 +177,7 @@ class PreparedCorpus:
             raise ValueError(
                 f"{self.folder}: {split} has {len(sides[0]):,} sources and "
                 f"{len(sides[1]):,} targets, not {self.sizes[split]:,} each; "
-                "run `prepare` again"
+                "delete the folder and run `prepare` again"
             )
         for side, sequences in zip(SIDES, sides, strict=True):
             least, greatest = sequences.extremes
@@ -185,7 +185,8 @@ class PreparedCorpus:
                 raise ValueError(
                     f"{self.folder / split}.{side}.ids.npy: damaged, has ids from "
                     f"{least} to {greatest}, but the text's begin at {UNK} and end "
-                    f"below {self.tokenizer.vocab_size}; run `prepare` again"
+                    f"below {self.tokenizer.vocab_size}; delete the folder and run "
+                    "`prepare` again"
                 )
         return sides
 
@@ -202,7 +203,8 @@ class PreparedCorpus:
         if {len(side) for side in sides} != {self.sizes[split]}:
             raise ValueError(
                 f"{self.folder}: the text of {split} has not the "
-                f"{self.sizes[split]:,} lines it should have; run `prepare` again"
+                f"{self.sizes[split]:,} lines it should have; delete the folder and "
+                "run `prepare` again"
             )
         return sides
 
@@ -226,5 +228,7 @@ def _read_lines(path: Path) -> list[str]:
     try:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read; run `prepare` again") from error
+        raise ValueError(
+            f"{path}: cannot be read; delete the folder and run `prepare` again"
+        ) from error
     return text.removesuffix("\n").split("\n")

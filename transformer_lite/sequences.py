@@ -57,7 +57,7 @@ class Sequences:
         except (OSError, EOFError, ValueError) as error:
             raise ValueError(
                 f"{stem}: its .ids.npy and .offsets.npy cannot be read ({error}); "
-                "run `prepare` again"
+                "delete the folder and run `prepare` again"
             ) from error
         arrays = isinstance(ids, np.ndarray) and isinstance(offsets, np.ndarray)
         if not (
@@ -71,7 +71,7 @@ class Sequences:
         ):
             raise ValueError(
                 f"{stem}: its .ids.npy and .offsets.npy do not fit together; "
-                "run `prepare` again"
+                "delete the folder and run `prepare` again"
             )
         return cls(ids, offsets)
 
@@ -151,7 +151,9 @@ def write_after(path: Path, size: int, content: bytes) -> None:
         ValueError: The file has fewer bytes.
     """
     if size and (not path.exists() or path.stat().st_size < size):
-        raise ValueError(f"{path}: has lost its end; run `prepare` again")
+        raise ValueError(
+            f"{path}: has lost its end; delete the folder and run `prepare` again"
+        )
     with path.open("r+b" if size else "wb") as file:
         file.truncate(size)
         file.seek(size)

@@ -86,6 +86,8 @@ class Trainer:
         self.state.resume(self.checkpoints)
         if self.processes.rank == 0:
             self.metrics.forget_after(self.state.step)
+            if self.state.step:
+                tqdm.write(f"going on after step {self.state.step:,}", file=sys.stderr)
             if self.state.step < self.config.max_steps:
                 # An average of an earlier end would be taken for this run's.
                 (self.checkpoints / "average.safetensors").unlink(missing_ok=True)

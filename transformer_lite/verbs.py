@@ -9,6 +9,7 @@ Tests: tests/test_cli.py
 """
 
 import json
+import os
 import sys
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -114,7 +115,8 @@ class Train(Recipe):
         if not train_recipe(recipe, self.out):
             print("stopped; the same command goes on from here", file=sys.stderr)
             sys.exit(INTERRUPTED)
-        print(f"{self.out}: all {recipe.train.max_steps:,} steps are done")
+        if os.environ.get("RANK", "0") == "0":  # one process speaks for all
+            print(f"{self.out}: all {recipe.train.max_steps:,} steps are done")
 
 
 @dataclass(frozen=True, kw_only=True)
