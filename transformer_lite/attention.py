@@ -13,7 +13,7 @@ import math
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -61,7 +61,17 @@ def fused_attention(
                 query.float(), key.float(), value.float(), attn_mask=mask
             )
         return output.to(query.dtype)
+    if query.device.type == "cpu" and _is_a_decoding_step(query, key):
+        return explicit_attention(query, key, value, mask)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+def _is_a_decoding_step(query: Tensor, key: Tensor) -> bool:
+    """Whether these are the few vectors for which the kernel is not made.
+
+    On CPUs it then takes up to twice as long as Equation 1 written out.
+    """
+    return not query.requires_grad and query.size(-2) <= 8 and key.size(-2) <= 128
 
 
 def explicit_attention(
@@ -82,6 +92,29 @@ class KeysAndValues(NamedTuple):
 
     key: Float[Tensor, "batch heads k_len d_k"]
     value: Float[Tensor, "batch heads k_len d_v"]
+
+    def for_decoding(self) -> "KeysAndValues":
+        """The same, laid out in memory as a decoder reads it again and again.
+
+        The keys lie there with their last two axes exchanged: on CPUs the product
+        with a few queries then takes a third of the time.
+        """
+        return KeysAndValues(self.key.mT.contiguous().mT, self.value.contiguous())
+
+    def followed_by(self, newest: "KeysAndValues") -> "KeysAndValues":
+        """These positions and then the newest ones, laid out for decoding."""
+        return KeysAndValues(
+            torch.cat([self.key.mT, newest.key.mT], dim=-1).mT,
+            torch.cat([self.value, newest.value], dim=-2),
+        )
+
+    def keep(self, sentences: Int[Tensor, " kept"]) -> "KeysAndValues":
+        """Those of these sentences alone, laid out for decoding."""
+        # Several times faster than `key[sentences]`: whole rows are copied at once.
+        return KeysAndValues(
+            self.key.mT.index_select(0, sentences).mT,
+            self.value.index_select(0, sentences),
+        )
 
 
 class MultiHeadAttention(nn.Module):

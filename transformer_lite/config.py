@@ -157,7 +157,7 @@ class SearchConfig:
     """Exponent of the length penalty."""
     max_extra: int = 50
     """A translation has at most this many tokens more than its source."""
-    batch_sentences: int = 64
+    batch_sentences: int = 128
     """Sentences translated at once."""
 
     def __post_init__(self) -> None:

@@ -5,7 +5,6 @@ Chapter: 03_1_encoder_and_decoder_stacks, 03_3_position_wise_feed_forward_networ
 Tests: tests/test_layers.py
 """
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -126,11 +125,7 @@ class DecoderLayer(nn.Module):
         A sentence's beams share one past. Each of them sees its own tokens in it by
         the mask `ancestors`, as a position sees its own past by the causal mask.
         """
-        newest = self.self_attention.keys_and_values(x)
-        past = KeysAndValues(
-            torch.cat([past.key, newest.key], dim=2),
-            torch.cat([past.value, newest.value], dim=2),
-        )
+        past = past.followed_by(self.self_attention.keys_and_values(x))
         x = self.after_self_attention(x, self.self_attention.attend(x, past, ancestors))
         x = self.after_cross_attention(
             x, self.cross_attention.attend(x, memory, memory_mask)

@@ -73,23 +73,11 @@ class DecoderState(NamedTuple):
     def keep(self, sentences: Int[Tensor, " kept"]) -> "DecoderState":
         """The state of these sentences alone; the others have left the batch."""
         return self._replace(
-            memory=_take_rows(self.memory, sentences),
+            memory=tuple(of_layer.keep(sentences) for of_layer in self.memory),
             memory_mask=self.memory_mask[sentences],
-            past=_take_rows(self.past, sentences),
+            past=tuple(of_layer.keep(sentences) for of_layer in self.past),
             ancestors=self.ancestors[sentences],
         )
-
-
-def _take_rows(
-    caches: tuple[KeysAndValues, ...], rows: Int[Tensor, " rows"]
-) -> tuple[KeysAndValues, ...]:
-    # Several times faster than `cache.key[rows]`: whole rows are copied at once.
-    return tuple(
-        KeysAndValues(
-            cache.key.index_select(0, rows), cache.value.index_select(0, rows)
-        )
-        for cache in caches
-    )
 
 
 class Decoder(nn.Module):
@@ -142,7 +130,8 @@ class Decoder(nn.Module):
     ) -> DecoderState:
         """The state before the first token, with one beam for each sentence."""
         projected = tuple(
-            layer.cross_attention.keys_and_values(memory) for layer in self.layers
+            layer.cross_attention.keys_and_values(memory).for_decoding()
+            for layer in self.layers
         )
         nothing = tuple(
             layer.self_attention.keys_and_values(memory[:, :0]) for layer in self.layers

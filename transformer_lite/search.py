@@ -202,16 +202,16 @@ def _best_continuations(
     number: int,
 ) -> _Candidates:
     """The likeliest ways to continue any beam of a sentence by one token."""
-    logits = logits.float()
-    normalizer = logits.logsumexp(dim=-1, keepdim=True)  # log-softmax = logits − this
+    next_log_probs = logits.float().log_softmax(dim=-1)
     # Deviation D10: at the longest length allowed an output has to end, so that every
     # hypothesis is a whole one and its score is the model's own.
     if must_end.any():
         not_eos = torch.arange(logits.size(-1), device=logits.device) != eos_id
-        logits = logits.masked_fill(must_end[:, None, None] & not_eos, -math.inf)
+        forbidden = must_end[:, None, None] & not_eos
+        next_log_probs = next_log_probs.masked_fill(forbidden, -math.inf)
     # Only each beam's own best can be among the best of all.
-    each_best, each_tokens = _topk(logits, number)
-    extended = (log_probs[:, :, None] + (each_best - normalizer)).flatten(1)
+    each_best, each_tokens = _topk(next_log_probs, number)
+    extended = (log_probs[:, :, None] + each_best).flatten(1)
     best, index = extended.topk(min(number, extended.size(1)))
     tokens = each_tokens.flatten(1).gather(1, index)
     return _Candidates(best, index // each_best.size(-1), tokens)

@@ -227,7 +227,8 @@ class Trainer:
         objective = Objective(self.model, self.config.label_smoothing)
         if self.processes.world_size == 1:
             return objective
-        return DistributedDataParallel(objective)
+        # The gradients live in the buckets that are sent: nothing is copied there.
+        return DistributedDataParallel(objective, gradient_as_bucket_view=True)
 
     def _is_due(self, every: int) -> bool:
         return self.state.step % every == 0 or self.state.step == self.config.max_steps
