@@ -29,6 +29,8 @@ import report  # noqa: E402
 import torch  # noqa: E402
 import training  # noqa: E402
 
+from transformer_lite.allocation import keep_freed_memory  # noqa: E402
+
 PARTS = {
     "training": (training.measure, 4),
     "decoding": (decoding.measure, 3),
@@ -56,6 +58,7 @@ def main() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     torch.set_num_threads(CORES)
+    keep_freed_memory()  # for everybody: all run in this process
     arguments.folder.mkdir(parents=True, exist_ok=True)
     corpus, described = pairs.load(arguments.folder)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -105,14 +105,14 @@ def test_files_that_lost_their_end_are_refused(tmp_path, name):
     done = write(tmp_path)
     path = tmp_path / f"train.{name}"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=rf"train\.{name}: has lost its end; delete the folder and run"):
+    with pytest.raises(ValueError, match=rf"train\.{name}: has lost its end; delete"):
         write(tmp_path, done)
 
 
 def test_a_file_that_is_gone_is_refused(tmp_path):
     done = write(tmp_path)
     (tmp_path / "train.tgt.txt").unlink()
-    with pytest.raises(ValueError, match=r"train\.tgt\.txt: has lost its end; delete the folder and run"):
+    with pytest.raises(ValueError, match=r"train\.tgt\.txt: has lost its end; delete"):
         write(tmp_path, done)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from transformer_lite.allocation import keep_freed_memory
 from transformer_lite.config import SearchConfig
 from transformer_lite.translator import Translator
 
@@ -96,6 +97,7 @@ def _work(
     """Translate what comes in, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process answers it
     torch.set_num_threads(threads)
+    keep_freed_memory()
     translator = Translator.load(run, weights)
     translator.search = search
     with suppress(EOFError, ConnectionError):

@@ -165,11 +165,15 @@ def beam_search(
             log_probs, logits, must_end, eos_id, 2 * beam_size
         )
         ends = candidates.tokens == eos_id
-        for row, rank in _finishing(candidates, ends, beam_size):
-            output = ids[row, candidates.beams[row, rank], 1:].tolist()
-            log_prob = candidates.log_probs[row, rank].item()
+        rows, ranks = _finishing(candidates, ends, beam_size)
+        for sentence, output, log_prob in zip(
+            sentences[rows].tolist(),
+            ids[rows, candidates.beams[rows, ranks], 1:].tolist(),
+            candidates.log_probs[rows, ranks].tolist(),
+            strict=True,
+        ):
             score = log_prob / length_penalty(length, alpha)
-            finished[sentences[row]].append(Hypothesis(output, log_prob, score))
+            finished[sentence].append(Hypothesis(output, log_prob, score))
 
         # Of twice as many candidates at most half can be EOS: enough go on.
         log_probs, going_on = candidates.log_probs.masked_fill(ends, -math.inf).topk(
@@ -235,10 +239,11 @@ def _topk(
 
 def _finishing(
     candidates: _Candidates, ends: Tensor, beam_size: int
-) -> list[tuple[int, int]]:
-    """Row and rank of the candidates that end and are among the best `beam_size`."""
+) -> tuple[Int[Tensor, " finishing"], Int[Tensor, " finishing"]]:
+    """Rows and ranks of the candidates that end and are among the best `beam_size`."""
     possible = ends & candidates.log_probs.isfinite()
-    return [tuple(place) for place in possible[:, :beam_size].nonzero().tolist()]
+    rows, ranks = possible[:, :beam_size].nonzero(as_tuple=True)
+    return rows, ranks
 
 
 def _best(outputs: list[Hypothesis]) -> Hypothesis:

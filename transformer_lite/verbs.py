@@ -18,6 +18,7 @@ from typing import Literal, Protocol, runtime_checkable
 from tyro.conf import Positional
 
 from transformer_lite import checkpoint
+from transformer_lite.allocation import keep_freed_memory
 from transformer_lite.batching import fixed_batches
 from transformer_lite.corpora import corpus_of_files, load_corpus
 from transformer_lite.export import export_ctranslate2
@@ -111,6 +112,7 @@ class Train(Recipe):
 
     def run(self) -> None:
         """Train to the recipe's last step, or to a signal."""
+        keep_freed_memory()
         recipe = Recipe(**{e.name: getattr(self, e.name) for e in fields(Recipe)})
         if not train_recipe(recipe, self.out):
             print("stopped; the same command goes on from here", file=sys.stderr)
@@ -171,6 +173,7 @@ class Translate:
         return self.weights or default_weights(self.folder)
 
     def _load(self) -> Translator:
+        keep_freed_memory()
         translator = Translator.load(self.folder, self._weights())
         given = {"beam_size": self.beam, "alpha": self.alpha}
         given = {name: value for name, value in given.items() if value is not None}
