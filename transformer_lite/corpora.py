@@ -161,8 +161,8 @@ def load_corpus(
         splits = wmt14_splits(*languages)
         return Corpus(name, splits, repr(splits))
     raise ValueError(
-        f'there is no corpus "{name}"; take "toy", "multi30k" or "wmt14", or give '
-        "two files"
+        f'there is no corpus "{name}"; take "toy", "multi30k" or "wmt14", or on '
+        'the command line "files" for your own'
     )
 
 

@@ -98,8 +98,8 @@ def run_summary(recipe: Recipe, metrics: Metrics) -> str:
     if steps[-1]["skipped_steps"]:
         lines.append(f"skipped    {steps[-1]['skipped_steps']} steps, for fp16's range")
     lines.append(
-        f"average    of the last {recipe.train.average_checkpoints} checkpoints, "
-        "for translate and evaluate"
+        f"average    of the last checkpoints, {recipe.train.average_checkpoints} at "
+        "most, for translate and evaluate"
     )
     return "\n".join(lines)
 

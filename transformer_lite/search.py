@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
@@ -165,15 +165,9 @@ def beam_search(
             log_probs, logits, must_end, eos_id, 2 * beam_size
         )
         ends = candidates.tokens == eos_id
-        rows, ranks = _finishing(candidates, ends, beam_size)
-        for sentence, output, log_prob in zip(
-            sentences[rows].tolist(),
-            ids[rows, candidates.beams[rows, ranks], 1:].tolist(),
-            candidates.log_probs[rows, ranks].tolist(),
-            strict=True,
-        ):
-            score = log_prob / length_penalty(length, alpha)
-            finished[sentence].append(Hypothesis(output, log_prob, score))
+        outputs = [finished[sentence] for sentence in sentences.tolist()]
+        for row, output in _finishing(candidates, ends, ids, beam_size, alpha):
+            outputs[row].append(output)
 
         # Of twice as many candidates at most half can be EOS: enough go on.
         log_probs, going_on = candidates.log_probs.masked_fill(ends, -math.inf).topk(
@@ -186,7 +180,7 @@ def beam_search(
         state = state.reorder(beams)
 
         open_rows = _still_open(
-            [finished[sentence] for sentence in sentences.tolist()],
+            outputs,
             log_probs[:, 0].tolist(),
             [length_penalty(n, alpha) for n in max_lengths[sentences].tolist()],
             beam_size,
@@ -238,12 +232,22 @@ def _topk(
 
 
 def _finishing(
-    candidates: _Candidates, ends: Tensor, beam_size: int
-) -> tuple[Int[Tensor, " finishing"], Int[Tensor, " finishing"]]:
-    """Rows and ranks of the candidates that end and are among the best `beam_size`."""
+    candidates: _Candidates,
+    ends: Bool[Tensor, "batch candidates"],
+    ids: Int[Tensor, "batch beams length"],
+    beam_size: int,
+    alpha: float,
+) -> list[tuple[int, Hypothesis]]:
+    """The candidates that end and are among the best `beam_size`, with their rows."""
     possible = ends & candidates.log_probs.isfinite()
     rows, ranks = possible[:, :beam_size].nonzero(as_tuple=True)
-    return rows, ranks
+    outputs = ids[rows, candidates.beams[rows, ranks], 1:].tolist()
+    log_probs = candidates.log_probs[rows, ranks].tolist()
+    penalty = length_penalty(ids.size(2), alpha)
+    return [
+        (row, Hypothesis(output, log_prob, log_prob / penalty))
+        for row, output, log_prob in zip(rows.tolist(), outputs, log_probs, strict=True)
+    ]
 
 
 def _best(outputs: list[Hypothesis]) -> Hypothesis:

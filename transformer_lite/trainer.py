@@ -204,8 +204,8 @@ class Trainer:
             **extra,
         )
         tqdm.write(
-            f"step {self.state.step:,}: validation loss {report.loss:.3f}, "
-            f"perplexity {report.perplexity:.2f}",
+            f"step {self.state.step:,}: validation loss {report.loss:.3f} "
+            f"(label-smoothed), perplexity {report.perplexity:.2f}",
             file=sys.stderr,
         )
         if report.loss < self.state.best_loss:

@@ -170,15 +170,20 @@ def read_run(run: Path) -> Recipe:
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; give the folder of a run") from None
     except ValueError as error:
-        raise ValueError(f"{path}: not a run's configuration: {error}") from error
+        raise ValueError(
+            f"{path}: not a run's configuration ({error}); "
+            "restore it, or begin another run"
+        ) from error
 
 
 def default_weights(run: Path) -> Path:
     """The checkpoint to translate with: the average, the best or the newest.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is none, or no such run.
     """
+    if not run.is_dir():
+        raise ValueError(f"{run}: no such folder; give the folder of a run")
     folder = run / "checkpoints"
     named = [folder / "average.safetensors", folder / "best.safetensors"]
     candidates = [path for path in named if path.exists()]
