@@ -125,15 +125,17 @@ class ChainState(NamedTuple):
 
 
 class MarkovChain:
-    """Three words and an end; each sentence of a batch has a chain of its own.
+    """Some words and an end; each sentence of a batch has a chain of its own.
 
     The next word depends on the last two, so a search that loses track of which
     beam continues which, or of which sentence left, scores wrong words.
     """
 
-    def __init__(self, sentences, seed):
+    def __init__(self, sentences, seed, words=3):
         generator = torch.Generator().manual_seed(seed)
-        self.table = 2 * torch.randn(sentences, 5, 5, 5, generator=generator)
+        size = words + 2
+        self.words = range(2, size)
+        self.table = 2 * torch.randn(sentences, size, size, size, generator=generator)
         self.table[..., BOS] = -math.inf  # never said
         self.batch_sizes = []
 
@@ -158,7 +160,7 @@ class MarkovChain:
         outputs = (
             list(ids)
             for length in range(max_length)
-            for ids in itertools.product(WORDS, repeat=length)
+            for ids in itertools.product(self.words, repeat=length)
         )
         return max(
             outputs,
@@ -170,7 +172,7 @@ class MarkovChain:
         table = self.table[sentence].double().log_softmax(dim=-1).tolist()
         beams, finished = [([BOS, BOS], 0.0)], []
         for length in range(1, max_length + 1):
-            words = (*WORDS, EOS) if length < max_length else (EOS,)
+            words = (*self.words, EOS) if length < max_length else (EOS,)
             extended = [
                 ([*ids, word], log_prob + table[ids[-2]][ids[-1]][word])
                 for ids, log_prob in beams

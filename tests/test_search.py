@@ -2,6 +2,7 @@
 
 import doctest
 import math
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from oracles import BOS as CHAIN_BOS
 from oracles import EOS as CHAIN_EOS
 from oracles import MarkovChain
+from torch import Tensor
+from torch.nn import functional as F
 
 from transformer_lite import search
 from transformer_lite.config import ModelConfig
@@ -91,6 +94,19 @@ def test_a_small_beam_finds_what_the_definition_finds(seed, lengths, beam_size, 
         )
         assert hypothesis.ids == ids
         assert hypothesis.score == pytest.approx(score, abs=1e-4)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seeds, max_lengths, st.integers(1, 5), st.sampled_from([46, 62, 63]))
+def test_a_large_vocabulary_is_searched_as_a_small_one(seed, lengths, beam, words):
+    """It is searched by blocks, of 16 or 32 words or, of 65, of one."""
+    chain = MarkovChain(len(lengths), seed, words)
+    found = search_chain(chain, lengths, beam, 0.6)
+    for sentence, (hypothesis, limit) in enumerate(zip(found, lengths, strict=True)):
+        ids, _ = chain.beam_search_by_lists(
+            sentence, limit, beam, lambda n: ((5 + n) / 6) ** 0.6
+        )
+        assert hypothesis.ids == ids
 
 
 @examples
@@ -198,6 +214,40 @@ def test_sentences_leave_the_batch_when_they_are_finished():
         chain.table[..., CHAIN_EOS] -= 30  # only a limit ends an output
         run(chain, [2, 5, 3])
         assert chain.batch_sizes == [3, 3, 2, 1, 1]
+
+
+class Places(NamedTuple):
+    """Which sentence stands at each place of the batch."""
+
+    sentences: Tensor
+    moves: list
+
+    def reorder(self, beams):
+        return self
+
+    def keep(self, sentences):
+        stay = torch.arange(len(sentences))
+        self.moves.append((sentences != stay).sum().item())
+        return self._replace(sentences=self.sentences[sentences])
+
+
+@pytest.mark.parametrize("beam_size", [None, 1])
+def test_no_more_sentences_are_moved_than_leave(beam_size):
+    """Each says its own number over and over, until it has to end."""
+    limits, moves = torch.tensor([2, 9, 4, 2, 5, 9, 2, 7]), []
+
+    def step(last_ids, state):
+        own = 2 + state.sentences[:, None].expand_as(last_ids)
+        return 9.0 * F.one_hot(own, 10), state
+
+    batch = (step, Places(torch.arange(8), moves), limits, CHAIN_BOS, CHAIN_EOS)
+    if beam_size:
+        found = beam_search(*batch, beam_size, alpha=0.0)
+    else:
+        found = greedy_search(*batch)
+    expected = [[2 + i] * (n - 1) for i, n in enumerate(limits.tolist())]
+    assert [output.ids for output in found] == expected
+    assert moves == [2, 1, 1, 1, 0]
 
 
 def test_a_search_ends_when_no_unfinished_output_can_win():

@@ -72,6 +72,19 @@ def test_no_sentences_give_no_translations(translator):
     assert translator.translate([]) == []
 
 
+def test_batches_hold_sentences_of_like_length(translator):
+    texts = ["cat " * n for n in (5, 3, 1, 2, 4)]
+    assert translator.batches(texts) == [[2, 3], [1, 4], [0]]
+    assert translator.batches([*texts, " "]) == translator.batches(texts)
+
+
+def test_work_is_shared_out_in_equal_parts(translator):
+    texts = ["cat " * n for n in (5, 3, 1, 2, 4, 7, 6)]
+    assert translator.batches(texts, shares=2) == [[2, 1], [3, 4], [0, 5], [6]]
+    assert translator.batches(texts[:3], shares=2) == [[2, 0], [1]]
+    assert translator.batches(texts[:1], shares=2) == [[0]]
+
+
 def test_a_call_may_search_in_another_way(translator):
     short = SearchConfig(beam_size=1, max_extra=1)
     outputs = translator.hypotheses(["", "", ""], short)

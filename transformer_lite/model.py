@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from transformer_lite.attention import KeysAndValues
 from transformer_lite.config import ModelConfig
@@ -71,7 +72,7 @@ class DecoderState(NamedTuple):
         return self._replace(ancestors=self.ancestors[sentences, beams])
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "DecoderState":
-        """The state of these sentences alone; the others have left the batch."""
+        """The state of these sentences alone, in this order; it uses up this one."""
         return self._replace(
             memory=tuple(of_layer.keep(sentences) for of_layer in self.memory),
             memory_mask=self.memory_mask[sentences],
@@ -211,9 +212,18 @@ class Transformer(nn.Module):
         return self.decoder.hidden(tgt_ids, self.encoder(src_ids, mask), mask)
 
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> DecoderState:
-        """The decoder's state before the first token, the source having been read."""
+        """The decoder's state before the first token, the source having been read.
+
+        Some sentences are read at a time, no wider than the longest of them: where
+        the batch is sorted by length, little padding is read.
+        """
         mask = padding_mask(src_ids, PAD)
-        return self.decoder.start(self.encoder(src_ids, mask), mask)
+        memory = []
+        for ids, real in zip(src_ids.split(64), mask.split(64), strict=True):
+            width = int(real.sum(dim=-1).max())
+            read = self.encoder(ids[:, :width], real[..., :width])
+            memory.append(F.pad(read, (0, 0, 0, src_ids.size(1) - width)))
+        return self.decoder.start(torch.cat(memory), mask)
 
     def num_parameters(self) -> int:
         """Number of trained numbers, the shared matrix counted once (Table 3)."""

@@ -22,8 +22,8 @@ from transformer_lite.translator import Translator
 class ParallelTranslator:
     """Translates as one `Translator` does, on worker processes.
 
-    The workers take turns at the batches that one process would make, so the
-    translations are the same.
+    Each batch of one process becomes one of each worker, so that even a small text
+    keeps all of them busy, and all for the same time.
 
     Args:
         translator: Makes the batches; its search is the workers'.
@@ -41,7 +41,7 @@ class ParallelTranslator:
         """
         translations = [""] * len(sentences)
         # The longest go first: towards the end short ones even out the workers' times.
-        waiting = self._translator.batches(sentences)
+        waiting = self._translator.batches(sentences, shares=len(self._workers))
         idle, busy = list(self._workers), {}
         try:
             while waiting or busy:

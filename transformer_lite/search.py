@@ -25,7 +25,7 @@ class SearchState(Protocol):
         """The state in which beam j of sentence i continues old beam beams[i, j]."""
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "SearchState":
-        """The state of these sentences alone."""
+        """The state of these sentences alone, in this order; it uses up this one."""
 
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
@@ -96,10 +96,10 @@ def greedy_search(
         ):
             outputs[sentence].append(token)
             log_probs[sentence] += gain
-        going_on = (chosen != eos_id).nonzero()[:, 0]
-        if len(going_on) < len(sentences):
-            state, sentences = state.keep(going_on), sentences[going_on]
-        last_ids = chosen[going_on, None]
+        rows = _without_gaps((chosen != eos_id).nonzero()[:, 0].tolist(), chosen.device)
+        if len(rows) < len(sentences):
+            state, sentences = state.keep(rows), sentences[rows]
+        last_ids = chosen[rows, None]
     return [
         Hypothesis(ids[:-1], log_prob, log_prob)
         for ids, log_prob in zip(outputs, log_probs, strict=True)
@@ -186,7 +186,7 @@ def beam_search(
             beam_size,
         )
         if len(open_rows) < len(sentences):
-            rows = torch.tensor(open_rows, dtype=torch.long, device=ids.device)
+            rows = _without_gaps(open_rows, ids.device)
             state = state.keep(rows)
             sentences, ids, log_probs = sentences[rows], ids[rows], log_probs[rows]
     return [_best(outputs) for outputs in finished]
@@ -207,28 +207,19 @@ def _best_continuations(
         not_eos = torch.arange(logits.size(-1), device=logits.device) != eos_id
         forbidden = must_end[:, None, None] & not_eos
         next_log_probs = next_log_probs.masked_fill(forbidden, -math.inf)
-    # Only each beam's own best can be among the best of all.
-    each_best, each_tokens = _topk(next_log_probs, number)
-    extended = (log_probs[:, :, None] + each_best).flatten(1)
+    # The best lie in the blocks whose maxima are the best, so that few blocks have to
+    # be searched. On CPUs that takes less than half the time of `topk` on all.
+    vocab = logits.size(-1)
+    block = math.gcd(vocab, 32)
+    blocks = next_log_probs.unflatten(-1, (-1, block))
+    maxima = (log_probs[:, :, None] + blocks.amax(dim=-1)).flatten(1)
+    chosen = maxima.topk(min(number, maxima.size(1))).indices
+    inside = blocks.flatten(1, 2).gather(1, chosen[..., None].expand(-1, -1, block))
+    before = log_probs.gather(1, chosen // (vocab // block))
+    extended = (before[:, :, None] + inside).flatten(1)
     best, index = extended.topk(min(number, extended.size(1)))
-    tokens = each_tokens.flatten(1).gather(1, index)
-    return _Candidates(best, index // each_best.size(-1), tokens)
-
-
-def _topk(
-    scores: Float[Tensor, "batch beams vocab"], number: int
-) -> tuple[Float[Tensor, "batch beams best"], Int[Tensor, "batch beams best"]]:
-    """The best scores of the last axis and their places, the best one first.
-
-    They lie in the blocks whose maxima are the best, so that few blocks have to be
-    searched. On CPUs that takes half the time of `topk` on a whole vocabulary.
-    """
-    block = math.gcd(scores.size(-1), 32)
-    blocks = scores.unflatten(-1, (-1, block))
-    chosen = blocks.amax(dim=-1).topk(min(number, blocks.size(-2))).indices
-    inside = blocks.gather(-2, chosen[..., None].expand(*chosen.shape, block))
-    best, index = inside.flatten(-2).topk(min(number, scores.size(-1)))
-    return best, chosen.gather(-1, index // block) * block + index % block
+    place = chosen.gather(1, index // block) * block + index % block
+    return _Candidates(best, place // vocab, place % vocab)
 
 
 def _finishing(
@@ -248,6 +239,17 @@ def _finishing(
         (row, Hypothesis(output, log_prob, log_prob / penalty))
         for row, output, log_prob in zip(rows.tolist(), outputs, log_probs, strict=True)
     ]
+
+
+def _without_gaps(open_rows: list[int], device: torch.device) -> Int[Tensor, " open"]:
+    """The same rows in the order in which the fewest have to be moved.
+
+    The last of them take the places of those that are done.
+    """
+    staying = set(open_rows)
+    last = [row for row in open_rows if row >= len(open_rows)]
+    rows = [row if row in staying else last.pop() for row in range(len(open_rows))]
+    return torch.tensor(rows, dtype=torch.long, device=device)
 
 
 def _best(outputs: list[Hypothesis]) -> Hypothesis:

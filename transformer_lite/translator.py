@@ -84,12 +84,21 @@ class Translator:
         return found
 
     def batches(
-        self, sentences: Sequence[str], search: SearchConfig | None = None
+        self,
+        sentences: Sequence[str],
+        search: SearchConfig | None = None,
+        shares: int = 1,
     ) -> list[list[int]]:
         """The numbers of the sentences that are translated at once.
 
-        Sentences of like length share a batch: they need no padding, and they end at
-        about the same time. The shortest come first; empty ones are in no batch.
+        Sentences of like length share a batch: they need little padding, and they end
+        at about the same time. The shortest come first; empty ones are in no batch.
+
+        Args:
+            sentences: What shall be translated.
+            search: How, unless as the translator's own `search` says.
+            shares: So many batches in a row are equal work: sentences in the order of
+                their lengths are dealt out among them in turn.
 
         Raises:
             ValueError: A sentence is longer than the model allows; the message
@@ -100,8 +109,13 @@ class Translator:
         self._check_lengths(lengths, search)
         order = [i for i, text in enumerate(sentences) if text.strip()]
         order.sort(key=lengths.__getitem__)
-        size = search.batch_sentences
-        return [order[start : start + size] for start in range(0, len(order), size)]
+        size = search.batch_sentences * shares
+        dealt = [
+            order[start + share : start + size : shares]
+            for start in range(0, len(order), size)
+            for share in range(shares)
+        ]
+        return [rows for rows in dealt if rows]
 
     @torch.inference_mode()
     def _search(
