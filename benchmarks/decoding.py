@@ -170,6 +170,7 @@ class Peers:
                 max_batch_size=BATCH,
                 beam_size=BEAM,
                 length_penalty=0,
+                min_decoding_length=0,
                 max_decoding_length=longest + EXTRA - 1,
             )
             return [[numbers[p] for p in result.hypotheses[0]] for result in results]

@@ -1,9 +1,15 @@
 """A trained model in CTranslate2's format, which serves it fast on CPUs and GPUs.
 
-CTranslate2 searches as `search.beam_search` does, and finds the same translations,
-with one difference: its `length_penalty` b divides a log-probability by length^b,
-where Wu et al. divide by ((5 + length) / 6)^α. The two rank alike only without a
-penalty, b = α = 0, and with greedy search.
+CTranslate2 searches nearly as `search.beam_search` does:
+
+- Its `length_penalty` b divides a log-probability by length^b, where Wu et al. divide by
+  ((5 + length) / 6)^α. The two rank alike only without a penalty, b = α = 0.
+- It goes on until the likeliest output of all is finished, ours until as many are as
+  there are beams or until none can win. So it may find another, likelier one.
+- By its `min_decoding_length` of 1 it finds no empty translation.
+- What reaches its longest length is cut off there; ours ends (Deviation D10).
+
+The scores of an output are equal, and so are nearly all translations without a penalty.
 
 Paper: §6.1
 Chapter: 06_1_machine_translation
@@ -39,7 +45,11 @@ translator = ctranslate2.Translator(".", device="cpu")  # or device="cuda"
 
 sources = [tokenizer.encode(line, out_type=str) for line in ["A dog runs."]]
 results = translator.translate_batch(
-    sources, beam_size={beam_size}, length_penalty=0, max_input_length={max_len}
+    sources,
+    beam_size={beam_size},
+    length_penalty=0,
+    min_decoding_length=0,
+    max_input_length={max_len},
 )
 for result in results:
     print(tokenizer.decode(result.hypotheses[0]))
@@ -47,7 +57,8 @@ for result in results:
 
 `length_penalty` divides by length ** length_penalty. The paper's penalty, which
 transformer-lite uses, is another function of the length: with 0 here and
-`--alpha 0` there the translations are equal. `compute_type="int8"` makes the model
+`--alpha 0` there the translations are equal, but for a few where the two searches end at
+different moments. `compute_type="int8"` makes the model
 smaller and faster, and its translations a little different.
 """
 
