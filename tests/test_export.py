@@ -26,7 +26,8 @@ def translator_of(tokenizer, **changes):
     torch.manual_seed(3)
     shape = {"num_layers": 2, "d_model": 48, "d_ff": 80, "num_heads": 3, "max_len": 89}
     config = ModelConfig(vocab_size=tokenizer.vocab_size, **shape | changes)
-    return Translator(Transformer(config).eval(), tokenizer, SearchConfig())
+    search = SearchConfig(max_extra=EXTRA)
+    return Translator(Transformer(config).eval(), tokenizer, search)
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 CTranslate2 searches nearly as `search.beam_search` does:
 
-- Its `length_penalty` b divides a log-probability by length^b, where Wu et al. divide by
-  ((5 + length) / 6)^α. The two rank alike only without a penalty, b = α = 0.
+- Its `length_penalty` b divides a log-probability by length^b, where Wu et al. divide
+  by ((5 + length) / 6)^α. The two rank alike only without a penalty, b = α = 0.
 - It goes on until the likeliest output of all is finished, ours until as many are as
   there are beams or until none can win. So it may find another, likelier one.
 - By its `min_decoding_length` of 1 it finds no empty translation.
@@ -57,9 +57,9 @@ for result in results:
 
 `length_penalty` divides by length ** length_penalty. The paper's penalty, which
 transformer-lite uses, is another function of the length: with 0 here and
-`--alpha 0` there the translations are equal, but for a few where the two searches end at
-different moments. `compute_type="int8"` makes the model
-smaller and faster, and its translations a little different.
+`--alpha 0` there the translations are equal, but for a few where the two searches
+end at different moments. `compute_type="int8"` makes the model smaller and faster,
+and its translations a little different.
 """
 
 
