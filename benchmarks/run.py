@@ -31,8 +31,8 @@ import training  # noqa: E402
 
 from transformer_lite.allocation import keep_freed_memory  # noqa: E402
 
-# What measures each part, in how many passes, and whether freed memory is kept as our
-# command line does, then for everybody. That cannot be undone: those without come first.
+# What measures each part, in how many passes, and whether everybody keeps freed memory
+# as our command line does. That cannot be undone: parts without it come first.
 PARTS = {
     "training": (training.measure, 4, False),
     "decoding": (decoding.measure, 5, True),
