@@ -13,9 +13,11 @@ from oracles import (
     multi_head_by_slices,
 )
 from torch import nn
+from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lite.attention import (
+    KeysAndValues,
     MultiHeadAttention,
     explicit_attention,
     fused_attention,
@@ -181,7 +183,7 @@ MASKS = {
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
 def test_explicit_and_fused_attention_give_the_same_output(mask):
-    tensors = some_attention()
+    tensors = some_attention(requires_grad=True)  # a decoding step has no gradients
     assert_close(
         explicit_attention(*tensors, mask), fused_attention(*tensors, mask), **EXACT
     )
@@ -204,7 +206,7 @@ def test_explicit_and_fused_attention_give_the_same_gradients(mask):
 @examples
 @given(seeds, lengths, lengths)
 def test_explicit_and_fused_attention_agree_at_any_length(seed, q_len, k_len):
-    query, key, value = some_attention(seed)
+    query, key, value = some_attention(seed, requires_grad=True)
     tensors = query[..., :q_len, :], key[..., :k_len, :], value[..., :k_len, :]
     q_len = min(q_len, Q_LEN)
     mask = some_mask(seed, BATCH, 1, q_len, k_len)
@@ -213,8 +215,23 @@ def test_explicit_and_fused_attention_agree_at_any_length(seed, q_len, k_len):
     )
 
 
+@pytest.mark.parametrize("k_len", [1, 128, 129])
+@pytest.mark.parametrize("q_len", [1, 8, 9])
+def test_a_decoding_step_is_the_kernels(q_len, k_len):
+    """Few queries without gradients, on keys and values as a decoder keeps them."""
+    torch.manual_seed(7)
+    query, key, value = (
+        torch.randn(BATCH, HEADS, length, 6, dtype=torch.float64)
+        for length in (q_len, k_len, k_len)
+    )
+    mask = some_mask(7, BATCH, 1, q_len, k_len)
+    kept = KeysAndValues(key, value).for_decoding()
+    expected = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert_close(fused_attention(query, *kept, mask), expected, **EXACT)
+
+
 def test_fused_attention_in_bf16_is_near_fp32():
-    tensors = [tensor.float() for tensor in some_attention()]
+    tensors = [tensor.float() for tensor in some_attention(requires_grad=True)]
     exact = fused_attention(*tensors)
     rounded = fused_attention(*(tensor.bfloat16() for tensor in tensors))
     assert rounded.dtype == torch.bfloat16

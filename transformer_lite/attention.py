@@ -1,8 +1,8 @@
 """Scaled dot-product attention and multi-head attention.
 
 Equation 1 stands here twice, with one signature: written out, as chapters show it,
-and as PyTorch's fused kernel, which a model uses unless told otherwise. Tests hold
-their results and gradients equal.
+and by PyTorch's fused kernel wherever that is faster, which a model uses unless told
+otherwise. Tests hold their results and gradients equal.
 
 Paper: §3.2.1–3.2.2
 Chapter: 03_2_1_scaled_dot_product_attention, 03_2_2_multi_head_attention
