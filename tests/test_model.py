@@ -214,13 +214,17 @@ def test_cached_steps_are_the_full_forward(positions, attention):
 
 @examples
 @given(st.lists(sentences, min_size=60, max_size=140), st.booleans())
-def test_many_sources_are_read_as_each_alone(sources, in_order):
+def test_many_sources_are_read_as_in_one(sources, in_order):
     """Some are read at a time, each group no wider than its longest one."""
     sources = sorted(sources, key=len) if in_order else sources
     src_ids = padded([[*source, EOS] for source in sources])
     first = torch.full((len(src_ids), 1), BOS)
     logits, _ = MODEL.decoder.step(first, MODEL.start(src_ids))
     assert_close(logits, MODEL(src_ids, first), **EXACT)
+
+
+def test_no_sources_are_a_state_of_no_sentences():
+    assert MODEL.start(SRC[:0]).memory_mask.shape == (0, 1, 1, 7)
 
 
 @examples

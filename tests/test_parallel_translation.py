@@ -62,6 +62,19 @@ def test_two_workers_translate_as_one_process(translator, run):
         assert workers.translate([]) == []
 
 
+def test_workers_get_equal_shares(translator, run, monkeypatch):
+    shares, batches = [], translator.batches
+
+    def noted(sentences, **options):
+        shares.append(options["shares"])
+        return batches(sentences, **options)
+
+    with several(translator, run, 2) as workers:
+        monkeypatch.setattr(translator, "batches", noted)
+        workers.translate(SENTENCES)
+    assert shares == [2]
+
+
 def test_a_sentence_that_is_too_long_is_named(translator, run):
     with (
         several(translator, run, 1) as workers,

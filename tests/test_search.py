@@ -96,6 +96,19 @@ def test_a_small_beam_finds_what_the_definition_finds(seed, lengths, beam_size, 
         assert hypothesis.score == pytest.approx(score, abs=1e-4)
 
 
+@examples
+@given(seeds, st.integers(1, 5), st.sampled_from([3, 40, 64, 97]), st.integers(1, 12))
+def test_the_best_continuations_are_the_best_of_all(seed, beams, vocab, number):
+    torch.manual_seed(seed)
+    log_probs, logits = torch.randn(3, beams), torch.randn(3, beams, vocab)
+    may_go_on = torch.zeros(3, dtype=torch.bool)
+    found = search._best_continuations(log_probs, logits, may_go_on, 1, number)
+    all_of_them = (log_probs[:, :, None] + logits.log_softmax(dim=-1)).flatten(1)
+    best, index = all_of_them.topk(min(number, beams * vocab))
+    assert torch.equal(found.log_probs, best)
+    assert torch.equal(found.beams * vocab + found.tokens, index)
+
+
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(seeds, max_lengths, st.integers(1, 5), st.sampled_from([46, 62, 63]))
 def test_a_large_vocabulary_is_searched_as_a_small_one(seed, lengths, beam, words):

@@ -17,9 +17,9 @@ def keep_freed_memory() -> None:
     """Let this process keep the memory that it frees, from now on.
 
     Every step frees tensors of many megabytes and asks for as many again. glibc gives
-    them back to the system in between, which then has to clear each page anew: 6 % of
-    our time in training on CPUs, a fifth of others' (`benchmarks/README.md`). Systems
-    without glibc are left as they are.
+    them back to the system in between, which then has to clear each page anew: in the
+    best passes of `benchmarks/README.md` 6 % of our time in training on CPUs, and up to
+    a fifth of others'. Systems without glibc are left as they are.
     """
     if sys.platform != "linux":
         return

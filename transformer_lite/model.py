@@ -72,7 +72,10 @@ class DecoderState(NamedTuple):
         return self._replace(ancestors=self.ancestors[sentences, beams])
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "DecoderState":
-        """The state of these sentences alone, in this order; it uses up this one."""
+        """The state of these sentences alone, in this order.
+
+        It takes over the memory of this one and of those before it: they are used up.
+        """
         return self._replace(
             memory=tuple(of_layer.keep(sentences) for of_layer in self.memory),
             memory_mask=self.memory_mask[sentences],
@@ -215,12 +218,12 @@ class Transformer(nn.Module):
         """The decoder's state before the first token, the source having been read.
 
         Some sentences are read at a time, no wider than the longest of them: where
-        the batch is sorted by length, little padding is read.
+        the batch is sorted by length, little padding is read. It stands at the end.
         """
         mask = padding_mask(src_ids, PAD)
         memory = []
         for ids, real in zip(src_ids.split(64), mask.split(64), strict=True):
-            width = int(real.sum(dim=-1).max())
+            width = max(real.sum(dim=-1).flatten().tolist(), default=0)
             read = self.encoder(ids[:, :width], real[..., :width])
             memory.append(F.pad(read, (0, 0, 0, src_ids.size(1) - width)))
         return self.decoder.start(torch.cat(memory), mask)

@@ -22,7 +22,7 @@ from transformer_lite.translator import Translator
 class ParallelTranslator:
     """Translates as one `Translator` does, on worker processes.
 
-    Each batch of one process becomes one of each worker, so that even a small text
+    Sentences of like length are dealt out among the workers, so that even a small text
     keeps all of them busy, and all for the same time.
 
     Args:

@@ -70,7 +70,8 @@ def greedy_search(
 
     Args:
         step: Scores the next token.
-        state: The state before the first token, with one beam a sentence.
+        state: The state before the first token, with one beam a sentence; the search
+            uses it up.
         max_lengths: Most tokens of each output, EOS included, which is always last.
         bos_id: The token before the first.
         eos_id: The token that ends an output.
@@ -142,7 +143,8 @@ def beam_search(
 
     Args:
         step: Scores the next token.
-        state: The state before the first token, with one beam a sentence.
+        state: The state before the first token, with one beam a sentence; the search
+            uses it up.
         max_lengths: Most tokens of each output, EOS included, which is always last.
         bos_id: The token before the first.
         eos_id: The token that ends an output.
@@ -208,7 +210,8 @@ def _best_continuations(
         forbidden = must_end[:, None, None] & not_eos
         next_log_probs = next_log_probs.masked_fill(forbidden, -math.inf)
     # The best lie in the blocks whose maxima are the best, so that few blocks have to
-    # be searched. On CPUs that takes less than half the time of `topk` on all.
+    # be searched. On CPUs that is faster than `topk` on all, where the vocabulary has
+    # blocks of 8 tokens or more; of a multiple of 32 it takes a third of the time.
     vocab = logits.size(-1)
     block = math.gcd(vocab, 32)
     blocks = next_log_probs.unflatten(-1, (-1, block))
