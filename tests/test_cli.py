@@ -399,7 +399,9 @@ def test_an_unknown_verb_is_refused(capsys):
     with pytest.raises(SystemExit) as caught:
         run("tranlsate")
     assert caught.value.code == 2
-    assert "usage:" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "usage:" in shown
+    assert shown.endswith('error: no verb "tranlsate"\n')
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

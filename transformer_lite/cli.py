@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if verb not in VERBS:
         asked = verb in ("-h", "--help")
         print(_overview(), file=sys.stdout if asked else sys.stderr)
+        if verb and not asked:
+            print(f'\ntransformer-lite: error: no verb "{verb}"', file=sys.stderr)
         sys.exit(0 if asked else 2)
     try:
         _parse(verb, rest).run()

@@ -157,7 +157,7 @@ class Translate:
     alpha: float | None = None
     """Exponent of the length penalty."""
     workers: int = 1
-    """Processes that translate; on CPUs one for each core is fastest."""
+    """Processes that translate; on CPUs one for each core pays for many sentences."""
 
     def run(self) -> None:
         """Translate every line; an empty line stays empty."""
