@@ -115,8 +115,8 @@ class KeysAndValues(NamedTuple):
         this pair is used up.
         """
         kept = len(sentences)
-        moved = (sentences != torch.arange(kept, device=sentences.device)).nonzero()
-        moved = moved[:, 0]
+        places = torch.arange(kept, device=sentences.device)
+        moved = places[sentences != places]
         for part in (self.key.mT, self.value):
             part.index_copy_(0, moved, part.index_select(0, sentences[moved]))
         return KeysAndValues(self.key[:kept], self.value[:kept])

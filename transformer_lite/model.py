@@ -217,8 +217,11 @@ class Transformer(nn.Module):
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> DecoderState:
         """The decoder's state before the first token, the source having been read.
 
-        Some sentences are read at a time, no wider than the longest of them: where
-        the batch is sorted by length, little padding is read. It stands at the end.
+        Sentences are read 64 at a time, no wider than the longest of them, so that of a
+        batch sorted by length little padding is read.
+
+        Args:
+            src_ids: Source tokens, each row ended by EOS and filled up with PAD.
         """
         mask = padding_mask(src_ids, PAD)
         memory = []
