@@ -18,13 +18,14 @@ from peers import joeynmt, joeynmt_batch, marian
 from tqdm import tqdm
 
 from transformer_lite.batching import pad
-from transformer_lite.export import export_ctranslate2
-from transformer_lite.parallel_translation import parallel_translator
-from transformer_lite.preparation import PreparedCorpus
-from transformer_lite.recipe import load_recipe
+from transformer_lite.config import load_recipe
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.inference.export import export_ctranslate2
+from transformer_lite.inference.parallel import parallel_translator
+from transformer_lite.inference.translator import Translator
 from transformer_lite.tokenizer import BOS, EOS, PAD
-from transformer_lite.training_run import train_recipe
-from transformer_lite.translator import Translator, default_weights
+from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.run import train_recipe
 
 BEAM = 4
 OUR_BATCH, BATCH = 256, 64  # ours and the others': what is fastest for each
@@ -103,7 +104,7 @@ class Peers:
 
     def our_workers(self) -> Callable[[], list[str]]:
         """A process for each core."""
-        weights = default_weights(self.run)
+        weights = RunFolder(self.run).default_weights()
         several = self.stack.enter_context(
             parallel_translator(self.translator, self.run, weights, CORES)
         )

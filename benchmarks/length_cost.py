@@ -9,9 +9,9 @@ import torch
 from tqdm import tqdm
 from training import CONFIG
 
+from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.masks import padding_mask
 from transformer_lite.model import Transformer
-from transformer_lite.preparation import PreparedCorpus
 from transformer_lite.tokenizer import PAD
 
 SENTENCES = 16

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from transformer_lite.batching import Batch, token_buckets
-from transformer_lite.corpora import Corpus, load_corpus
-from transformer_lite.preparation import PreparedCorpus, prepare
+from transformer_lite.data.corpora import Corpus, load_corpus
+from transformer_lite.data.prepare import prepare
+from transformer_lite.data.store import PreparedCorpus
 
 VOCAB_SIZE = 8_000
 BATCH_TOKENS = 2_048

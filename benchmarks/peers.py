@@ -14,11 +14,11 @@ from torch.nn import functional as F
 
 from transformer_lite.attention import MultiHeadAttention
 from transformer_lite.batching import Batch
+from transformer_lite.embeddings import sinusoidal_encoding
 from transformer_lite.model import Transformer
-from transformer_lite.positional import sinusoidal_encoding
-from transformer_lite.schedule import adam
+from transformer_lite.optimizer import adam
 from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
-from transformer_lite.training_step import Objective, train_step
+from transformer_lite.training.step import Objective, train_step
 
 SMOOTHING = 0.1
 RATE = 1e-4

@@ -21,15 +21,16 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_lite.data.store import OFFSETS, SIDES
+
 TYPES = 1_000_000
 CHUNK = 10_000
 VOCAB_SIZE = 37_000
-LANGUAGES = ("src", "tgt")
 EPOCH = """
 import sys, time
 from pathlib import Path
 from transformer_lite.batching import BatchStream
-from transformer_lite.preparation import PreparedCorpus
+from transformer_lite.data.store import PreparedCorpus
 start = time.perf_counter()
 sides = PreparedCorpus(Path(sys.argv[1])).ids("train")
 loaded = time.perf_counter()
@@ -59,8 +60,8 @@ def write_corpus(stem: Path, pairs: int, seed: int) -> None:
     """Two files of so many lines; a pair's lengths are close to each other."""
     generator = np.random.default_rng(seed)
     cumulated = np.cumsum((2.7 + np.arange(TYPES)) ** -1.1)
-    words = [make_words(generator) for _ in LANGUAGES]
-    files = [Path(f"{stem}.{language}").open("w") for language in LANGUAGES]
+    words = [make_words(generator) for _ in SIDES]
+    files = [Path(f"{stem}.{language}").open("w") for language in SIDES]
     for start in range(0, pairs, CHUNK):
         size = min(CHUNK, pairs - start)
         lengths = generator.lognormal(3.12, 0.6, size)  # mean 27, median 23
@@ -130,7 +131,7 @@ def main() -> None:
         write_corpus(folder / "valid", 1000, seed=1)
         out = folder / "out"
         files = [
-            [f"--{split}", *(str(folder / f"{split}.{name}") for name in LANGUAGES)]
+            [f"--{split}", *(str(folder / f"{split}.{name}") for name in SIDES)]
             for split in ("train", "valid")
         ]
         command = [sys.executable, "-m", "transformer_lite", "prepare", "files"]
@@ -142,8 +143,10 @@ def main() -> None:
         )
         epoch = measured([sys.executable, "-c", EPOCH, str(out)])
         load, buckets, batches = epoch.pop("printed").split()
-        offsets = [np.load(out / f"train.{name}.offsets.npy") for name in LANGUAGES]
-        text = [folder / f"train.{name}" for name in LANGUAGES]
+        offsets = [
+            np.fromfile(out / f"train.{name}.offsets", OFFSETS) for name in SIDES
+        ]
+        text = [folder / f"train.{name}" for name in SIDES]
         results = {
             "pairs": arguments.pairs,
             "pairs_kept": len(offsets[0]) - 1,

@@ -29,7 +29,7 @@ import report  # noqa: E402
 import torch  # noqa: E402
 import training  # noqa: E402
 
-from transformer_lite.allocation import keep_freed_memory  # noqa: E402
+from transformer_lite.training.hardware import keep_freed_memory  # noqa: E402
 
 # What measures each part, in how many passes, and whether everybody keeps freed memory
 # as our command line does. That cannot be undone: parts without it come first.

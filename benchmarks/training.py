@@ -21,9 +21,9 @@ from tqdm import tqdm
 
 from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
+from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.model import Transformer
-from transformer_lite.precision import choose_precision
-from transformer_lite.preparation import PreparedCorpus
+from transformer_lite.training.hardware import choose_precision
 
 CONFIG = ModelConfig(
     vocab_size=8_000, num_layers=3, d_model=256, d_ff=1024, num_heads=8, max_len=512

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import torch
 
-from transformer_lite import checkpoint
-from transformer_lite.metrics import Metrics
-from transformer_lite.preparation import PreparedCorpus
-from transformer_lite.translator import Translator, read_run, score
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.inference.scores import score
+from transformer_lite.inference.translator import Translator
+from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.metrics import Metrics
 
 PACKAGES = ("torch", "sentencepiece", "sacrebleu", "numpy")
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,12 +46,9 @@ def commit() -> str:
 
 def scores(run: Path, split: str) -> dict[str, dict]:
     """Greedy and beam search, with the average and with the last checkpoint."""
-    sources, references = PreparedCorpus(read_run(run).data).text(split)
-    folder = run / "checkpoints"
-    weights = {
-        "average": folder / "average.safetensors",
-        "last": checkpoint.step_checkpoints(folder)[-1],
-    }
+    sources, references = PreparedCorpus(RunFolder(run).recipe().data).text(split)
+    folder = RunFolder(run)
+    weights = {"average": folder.average, "last": folder.step_checkpoints()[-1]}
     found = {}
     for name, path in weights.items():
         translator = Translator.load(run, path)
@@ -63,7 +61,7 @@ def scores(run: Path, split: str) -> dict[str, dict]:
 
 def record(run: Path, split: str) -> dict:
     """All that belongs to the run's result."""
-    recipe = read_run(run)
+    recipe = RunFolder(run).recipe()
     records = Metrics(run).read()
     steps = [entry for entry in records if "train_loss" in entry]
     return {

@@ -23,13 +23,13 @@ from record import commit, processor
 from torch import nn
 from torch.nn import functional as F
 
-from transformer_lite.baselines import RecurrentModel
 from transformer_lite.batching import Batch
+from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
+from transformer_lite.data.toy import generate_pairs
 from transformer_lite.model import Transformer
 from transformer_lite.search import greedy_search
 from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
-from transformer_lite.toy_grammar import generate_pairs
 
 CONFIGURATION = {
     "corpus": "generate_pairs(1), words in lower case",

@@ -16,14 +16,15 @@ from transformer_lite.batching import (
     START,
     Batch,
     BatchStream,
-    Position,
+    DataPosition,
+    Sequences,
     batches_per_step,
     fixed_batches,
     pad,
     token_buckets,
 )
 from transformer_lite.config import TrainConfig
-from transformer_lite.sequences import Sequences
+from transformer_lite.data.store import SIDES, load_sequences
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
 lengths = st.lists(
@@ -220,7 +221,7 @@ def test_a_stream_goes_on_exactly_where_another_stopped(read, world_size, share)
     place = {"rank": world_size - 1, "world_size": world_size}
     place["batches_per_step"] = world_size * share
     first = steps_of(61, read + 20, **place)
-    position = Position(*first[read - 1].position)
+    position = DataPosition(*first[read - 1].position)
     second = steps_of(61, 20, start=position, **place)
     assert batches_of(second) == batches_of(first[read:])
     assert second[-1].position == first[-1].position
@@ -286,8 +287,9 @@ def test_labels_are_the_input_shifted_by_one():
 def test_a_batch_of_memory_mapped_ids_is_the_same(tmp_path):
     src, tgt = sentences(23)
     for name, side in (("src", src), ("tgt", tgt)):
-        side.save(tmp_path / name)
-    loaded = [Sequences.load(tmp_path / name) for name in ("src", "tgt")]
+        side.ids.tofile(tmp_path / f"train.{name}.ids")
+        side.offsets.tofile(tmp_path / f"train.{name}.offsets")
+    loaded = [load_sequences(tmp_path, "train", side) for side in SIDES]
     one, two = (BatchStream(*sides, 40, 5) for sides in ((src, tgt), loaded))
     pairs = zip(islice(one.steps(), 9), islice(two.steps(), 9), strict=True)
     for (a,), (b,) in ((a.batches, b.batches) for a, b in pairs):

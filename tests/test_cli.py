@@ -15,16 +15,17 @@ from random import Random
 
 import pytest
 
-from transformer_lite import checkpoint, corpora, training_run
-from transformer_lite.cli import main
-from transformer_lite.preparation import PreparedCorpus
-from transformer_lite.recipe import load_recipe
+from transformer_lite.cli import INTERRUPTED, VERBS, main
+from transformer_lite.config import load_recipe
+from transformer_lite.data import corpora
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.inference.translator import Translator
 from transformer_lite.tokenizer import Tokenizer
-from transformer_lite.translator import Translator
-from transformer_lite.verbs import INTERRUPTED, VERBS
+from transformer_lite.training import checkpoint
+from transformer_lite.training.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPES = sorted((ROOT / "recipes").glob("**/*.toml"))
+RECIPES = sorted((ROOT / "transformer_lite" / "recipes").glob("*.toml"))
 WORDS = "the red dog sees a blue cat and hears it".split()
 SETTINGS = """
 data = "{data}"
@@ -157,7 +158,7 @@ def test_average_writes_the_mean_of_the_last_checkpoints(begun, data, capsys):
     run("train", recipe, "--out", begun, *every_step)
     run("average", begun, "--last", 2)
     assert "averaged step-00000004, step-00000005" in capsys.readouterr().out
-    paths = checkpoint.step_checkpoints(begun / "checkpoints")[-2:]
+    paths = RunFolder(begun).step_checkpoints()[-2:]
     written = checkpoint.read_weights(begun / "checkpoints" / "average.safetensors")
     expected = checkpoint.average(paths)
     assert all((written[name] == expected[name]).all() for name in expected)
@@ -263,8 +264,7 @@ def test_a_signal_ends_training_and_the_same_command_goes_on(
     command += ["--train.validate-every", 3]
     with monkeypatch.context() as patch:
         patch.setattr(
-            training_run._Samples,
-            "translate",
+            "transformer_lite.inference.scores.ValidationSamples.__call__",
             lambda _: os.kill(os.getpid(), number) or {},
         )
         with pytest.raises(SystemExit) as caught:
@@ -331,7 +331,7 @@ def test_the_toy_corpus_is_prepared_and_trained_on(tmp_path):
     steps = ["--train.max-steps", "20", "--train.checkpoint-every", "20"]
     verbs = [
         ["prepare", "toy", "--out", "data/toy"],
-        ["train", str(ROOT / "recipes" / "toy.toml"), "--out", "runs/toy", *steps],
+        ["train", "toy", "--out", "runs/toy", *steps],
     ]
     # A process of its own: there shape annotations do not slow the grammar down.
     script = f"from transformer_lite.cli import main\nfor verb in {verbs}: main(verb)"
@@ -642,7 +642,7 @@ def test_a_loss_that_is_no_number_is_one_line(begun, capsys, monkeypatch):
     def spoil(model, *_):
         raise FloatingPointError("step 3: the loss is nan; give a smaller rate")
 
-    monkeypatch.setattr("transformer_lite.trainer.train_step", spoil)
+    monkeypatch.setattr("transformer_lite.training.trainer.train_step", spoil)
     command = ["train", begun.parent / "recipe.toml", "--out", begun]
     shown = last_line(capsys, *command, "--train.max-steps", 4)
     assert shown == (

@@ -7,7 +7,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEDGER = (ROOT / "book" / "deviations.md").read_text(encoding="utf-8")
 SOURCES = [
     path.read_text(encoding="utf-8")
-    for path in (ROOT / "transformer_lite").glob("*.py")
+    for path in (ROOT / "transformer_lite").rglob("*.py")
 ]
 TAGS = {tag for source in SOURCES for tag in re.findall(r"# Deviation (D\d+):", source)}
 ENTRIES = re.findall(r"^## (D\d+)\b", LEDGER, re.M)

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from transformer_lite import fused_loss
-from transformer_lite.fused_loss import fused_label_smoothed_loss
-from transformer_lite.loss import label_smoothed_loss
+from transformer_lite import loss
+from transformer_lite.loss import fused_label_smoothed_loss, label_smoothed_loss
 from transformer_lite.tokenizer import PAD
 
 EXACT = {"rtol": 0, "atol": 1e-10}
@@ -42,7 +41,7 @@ def test_sums_and_gradients_are_those_of_the_plain_loss(
     hidden, weight, labels = some_input(seed, padding=padding)
     expected = plain(hidden, weight, labels, smoothing)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(fused_loss.SLICE_ELEMENTS, "cpu", elements)
+        patch.setitem(loss.SLICE_ELEMENTS, "cpu", elements)
         sums = fused_label_smoothed_loss(hidden, weight, labels, smoothing, PAD)
     assert_close(sums.loss, expected.loss, **EXACT)
     assert_close(sums.nll, expected.nll, **EXACT)

@@ -23,7 +23,7 @@ WRITTEN = {path.stem for path in make_map.NOTEBOOKS.glob("*.ipynb")}
 
 
 def test_there_are_modules_and_chapters_to_check():
-    assert len(MODULES) >= 18
+    assert {"model", "training.step"} <= set(MODULES)
     assert len(WRITTEN) >= 2
     assert len(WRITTEN | set(make_map.PLANNED)) == 21
 
@@ -79,5 +79,5 @@ def test_table_of_contents_holds_every_written_chapter():
 
 def test_api_reference_documents_every_module():
     page = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
-    documented = re.findall(r"automodule:: transformer_lite\.(\w+)", page)
+    documented = re.findall(r"automodule:: transformer_lite\.([\w.]+)", page)
     assert sorted(documented) == MODULES

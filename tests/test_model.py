@@ -17,9 +17,9 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lite.config import ModelConfig
+from transformer_lite.embeddings import Embedding
 from transformer_lite.masks import causal_mask, padding_mask
 from transformer_lite.model import Transformer
-from transformer_lite.positional import Embedding
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
 EXACT = {"rtol": 0, "atol": 1e-10}

@@ -17,12 +17,12 @@ from transformer_lite.config import (
     ModelConfig,
     SearchConfig,
     TrainConfig,
+    load_recipe,
 )
+from transformer_lite.embeddings import sinusoidal_encoding
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
-from transformer_lite.positional import sinusoidal_encoding
-from transformer_lite.recipe import load_recipe
-from transformer_lite.schedule import adam, noam_rate
+from transformer_lite.optimizer import adam, noam_rate
 from transformer_lite.search import length_penalty
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -243,7 +243,7 @@ def test_length_penalty_of_25_tokens_is_that_of_wu_et_al():
     [("base", BASE, 100_000, 5), ("big", BIG, 300_000, 20)],
 )
 def test_recipes_of_wmt14_state_the_papers_runs(name, model, steps, averaged):
-    recipe = load_recipe(ROOT / "recipes" / f"wmt14_{name}.toml")
+    recipe = load_recipe(f"wmt14_{name}")
     assert recipe.model == model
     assert recipe.train.max_steps == steps
     assert recipe.train.warmup_steps == 4000

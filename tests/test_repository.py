@@ -12,14 +12,14 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from transformer_lite.recipe import load_recipe
+from transformer_lite.config import load_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-MODULES = sorted((ROOT / "transformer_lite").glob("*.py"))
-RECIPES = sorted((ROOT / "recipes").glob("**/*.toml"))
+MODULES = sorted((ROOT / "transformer_lite").rglob("*.py"))
+RECIPES = sorted((ROOT / "transformer_lite" / "recipes").glob("*.toml"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FOLDERS = "transformer_lite tests book notebooks recipes results benchmarks .github .ci"
+FOLDERS = "transformer_lite tests book notebooks results benchmarks .github .ci"
 TEXT_SUFFIXES = {
     *(".py", ".md", ".toml", ".yml", ".txt", ".cff", ".css", ".json"),
     *(".bib", ".js", ".html", ""),
@@ -98,7 +98,7 @@ def public_definitions(path):
 
 
 def test_there_are_modules_definitions_and_recipes_to_check():
-    assert len(MODULES) >= 18
+    assert len(MODULES) >= 30
     assert sum(len(list(public_definitions(path))) for path in MODULES) >= 50
     assert len(RECIPES) >= 2
 
@@ -123,8 +123,8 @@ def test_first_lines_of_docstrings_are_short(path):
 
 
 @every_module
-def test_module_has_at_most_300_lines(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+def test_module_has_at_most_400_lines(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
 
 
 @every_module
@@ -171,7 +171,7 @@ def test_readme_names_only_verbs_of_the_command_line():
 
 
 def test_readme_names_only_files_that_exist():
-    named = set(re.findall(r"recipes/[\w./-]+\.toml", README))
+    named = set(re.findall(r"[\w./-]*recipes/[\w./-]+\.toml", README))
     named |= set(re.findall(r"\]\((?!https?:|#)([^)#]+)", README))
     named |= set(re.findall(r"src=\"(?!https?:)([^\"]+)\"", README))
     assert len(named) >= 3

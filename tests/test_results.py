@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from transformer_lite.config import ModelConfig, SearchConfig, TrainConfig
-from transformer_lite.corpora import Corpus
-from transformer_lite.preparation import prepare
-from transformer_lite.recipe import Recipe, load_recipe, recipe_from_dict
-from transformer_lite.training_run import train_recipe
+from transformer_lite.config import (
+    ModelConfig,
+    Recipe,
+    SearchConfig,
+    TrainConfig,
+    load_recipe,
+    recipe_from_dict,
+)
+from transformer_lite.data.corpora import Corpus
+from transformer_lite.data.prepare import prepare
+from transformer_lite.training.run import train_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = sorted((ROOT / "results").glob("*.json"))
@@ -66,7 +72,7 @@ def test_a_stored_result_says_what_it_depends_on(path):
 def test_a_stored_run_has_the_recipe_of_its_name(path):
     stored = json.loads(path.read_text(encoding="utf-8"))
     assert stored["curve"]
-    recipe = load_recipe(ROOT / "recipes" / f"{path.stem}.toml")
+    recipe = load_recipe(path.stem)
     ran = recipe_from_dict(stored["configuration"])
     assert ran.train == recipe.train
     assert replace(ran.model, vocab_size=37_000) == recipe.model

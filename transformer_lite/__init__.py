@@ -1,1 +1,29 @@
-"""A Transformer built section by section from "Attention Is All You Need"."""
+"""A Transformer built section by section from "Attention Is All You Need".
+
+The names below are loaded when they are first asked for, so that importing the package
+takes no time.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "BASE": "config",
+    "BIG": "config",
+    "ModelConfig": "config",
+    "Transformer": "model",
+    "Translator": "inference.translator",
+}
+
+__all__ = list(_HOME)  # noqa: PLE0604, a list of strings all the same
+
+
+def __getattr__(name: str) -> Any:
+    """One of the names above, from the module it lives in."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

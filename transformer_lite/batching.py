@@ -5,7 +5,7 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/test_batching.py
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import NamedTuple
@@ -16,11 +16,48 @@ from jaxtyping import Int
 from torch import Tensor
 
 from transformer_lite.config import TrainConfig
-from transformer_lite.sequences import Sequences
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
 POOL_PAIRS = 65_536
 """Pairs that are shuffled and sorted together; Multi30k fits in one pool."""
+
+
+class Sequences:
+    """Many sequences of token ids in one flat array, in memory or on disk.
+
+    All ids lie one after the other in a single array, and `offsets` says where each
+    sequence starts: `sequences[i]` is the i-th.
+
+    Args:
+        ids: All ids.
+        offsets: Start of each sequence, and the end of the last.
+    """
+
+    def __init__(
+        self, ids: Int[np.ndarray, " tokens"], offsets: Int[np.ndarray, " len_plus_1"]
+    ) -> None:
+        self.ids, self.offsets = ids, offsets
+
+    @classmethod
+    def from_lists(cls, lists: Iterable[list[int]]) -> "Sequences":
+        """Sequences in memory."""
+        arrays = [np.asarray(ids, dtype=np.int32) for ids in lists]
+        offsets = np.cumsum([0, *(len(ids) for ids in arrays)], dtype=np.int64)
+        flat = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int32)
+        return cls(flat, offsets)
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " len"]:
+        """The length of every sequence, in tokens."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        """Number of sequences."""
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Int[np.ndarray, " tokens"]:
+        """The ids of one sequence."""
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 
 @dataclass(frozen=True)
@@ -158,14 +195,14 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
     return number
 
 
-class Position(NamedTuple):
+class DataPosition(NamedTuple):
     """How far a run has read: so many epochs, and so many batches of the next."""
 
     epoch: int = 0
     batch: int = 0
 
 
-START = Position()
+START = DataPosition()
 
 
 class StepBatches(NamedTuple):
@@ -173,7 +210,7 @@ class StepBatches(NamedTuple):
 
     batches: list[Batch]
     """This process's part of the step."""
-    position: Position
+    position: DataPosition
     """What follows the step; the same on all processes."""
 
 
@@ -218,7 +255,7 @@ class BatchStream:
             (self._seed, number),
         )
 
-    def steps(self, start: Position = START) -> Iterator[StepBatches]:
+    def steps(self, start: DataPosition = START) -> Iterator[StepBatches]:
         """This process's part of every step, from a position on."""
         stream = self._stream(start)
         while True:
@@ -227,14 +264,14 @@ class BatchStream:
             yield StepBatches([self.batch(pairs) for _, pairs in own], step[-1][0])
 
     def _stream(
-        self, start: Position
-    ) -> Iterator[tuple[Position, Int[np.ndarray, " batch"]]]:
+        self, start: DataPosition
+    ) -> Iterator[tuple[DataPosition, Int[np.ndarray, " batch"]]]:
         """All processes' batches, each with the position that follows it."""
         for epoch in count(start.epoch):
             batches = self.epoch(epoch)
             first = start.batch if epoch == start.epoch else 0
             for index in range(first, len(batches)):
-                yield Position(epoch, index + 1), batches[index]
+                yield DataPosition(epoch, index + 1), batches[index]
 
     def batch(self, pairs: Int[np.ndarray, " batch"]) -> Batch:
         """The batch of these pairs."""

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 from transformer_lite.attention import KeysAndValues
 from transformer_lite.config import ModelConfig
+from transformer_lite.embeddings import POSITIONS, Embedding
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.masks import causal_mask, padding_mask
-from transformer_lite.positional import POSITIONS, Embedding
 from transformer_lite.tokenizer import PAD
 
 

@@ -1,7 +1,7 @@
 """Write book/map.md: from every module to its section, chapter and tests, and back.
 
 What it says comes from the last lines of each module's docstring (``Paper:``,
-``Chapter:``, ``Tests:``) and from ``[tool.transformer_lite]`` in pyproject.toml.
+``Chapter:``, ``Tests:``) and from the layers in pyproject.toml.
 ``make notebooks`` runs it, and tests/test_map.py compares the page with it.
 """
 
@@ -17,7 +17,8 @@ NOTEBOOKS = ROOT / "notebooks"
 PAGE = ROOT / "book" / "map.md"
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LAYERS: list[list[str]] = PROJECT["tool"]["transformer_lite"]["layers"]
+LAYERS: list[str] = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+"""From the top down; modules and folders of one layer are parted by bars."""
 PLANNED: dict[str, str] = PROJECT["tool"]["transformer_lite"]["planned"]
 REPOSITORY: str = PROJECT["project"]["urls"]["Repository"]
 
@@ -33,10 +34,31 @@ class ModuleEntry(NamedTuple):
 
 
 def module_names() -> list[str]:
-    """Names of the package's modules as they lie in its folder."""
+    """Names of the package's modules below it, "training.step" for one in a folder."""
+    paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
     return sorted(
-        path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")
+        ".".join(path.with_suffix("").parts)
+        for path in paths
+        if not path.stem.startswith("__")
     )
+
+
+def module_path(name: str) -> Path:
+    """Where a module lies."""
+    return PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
+
+
+def rooms() -> dict[str, list[str]]:
+    """The modules that build the paper, and those of each folder, from below."""
+    found: dict[str, list[str]] = {"": []}
+    for layer in reversed(LAYERS):
+        for entry in layer.split(" | "):
+            inside = [n for n in module_names() if n.startswith(f"{entry}.")]
+            if inside:
+                found[entry] = inside
+            else:
+                found[""].append(entry)
+    return found
 
 
 def read_module(name: str) -> ModuleEntry:
@@ -45,7 +67,7 @@ def read_module(name: str) -> ModuleEntry:
     Raises:
         ValueError: One of the three lines is missing.
     """
-    source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
+    source = module_path(name).read_text(encoding="utf-8")
     docstring = ast.get_docstring(ast.parse(source)) or ""
     fields = {}
     for field in ("Paper", "Chapter", "Tests"):
@@ -53,7 +75,7 @@ def read_module(name: str) -> ModuleEntry:
         found = [line for line in docstring.splitlines() if line.startswith(prefix)]
         if len(found) != 1:
             raise ValueError(
-                f"transformer_lite/{name}.py: its docstring has {len(found)} lines "
+                f"transformer_lite.{name}: its docstring has {len(found)} lines "
                 f"{prefix!r}; it needs exactly one"
             )
         fields[field] = found[0].removeprefix(prefix)
@@ -105,23 +127,32 @@ def test_link(path: str) -> str:
     return f"[{Path(path).stem}]({REPOSITORY}/blob/main/{path})"
 
 
-def render() -> str:
-    """The whole text of book/map.md."""
-    titles = chapter_titles()
-    order = [name for layer in LAYERS for name in layer]
-    if set(order) != set(module_names()):
-        differing = ", ".join(sorted(set(order) ^ set(module_names())))
-        raise ValueError(f"pyproject.toml: put each module in one layer: {differing}")
-    entries = {name: read_module(name) for name in order}
-    layers = "\n".join(
-        f"| {number} | {', '.join(module_link(name) for name in layer)} |"
-        for number, layer in enumerate(LAYERS)
-    )
-    modules = "\n".join(
+def row(entry: ModuleEntry, titles: dict[str, str]) -> str:
+    """A module's line in the table."""
+    return (
         f"| {module_link(entry.name)} | {entry.summary} | {entry.paper} "
         f"| {', '.join(chapter_link(stem, titles) for stem in entry.chapters)} "
         f"| {', '.join(test_link(path) for path in entry.tests)} |"
-        for entry in entries.values()
+    )
+
+
+HEAD = """\
+| Module | What it is | Paper | Chapters | Tests |
+|---|---|---|---|---|"""
+
+
+def render() -> str:
+    """The whole text of book/map.md."""
+    titles = chapter_titles()
+    entries = {name: read_module(name) for names in rooms().values() for name in names}
+    layers = "\n".join(
+        f"| {number} | {layer.replace(' | ', ', ')} |"
+        for number, layer in enumerate(reversed(LAYERS))
+    )
+    modules = "\n\n".join(
+        f"### {f'{room}/' if room else 'The top of the package'}\n\n{HEAD}\n"
+        + "\n".join(row(entries[name], titles) for name in names)
+        for room, names in rooms().items()
     )
     chapters = "\n".join(
         f"| {chapter_link(stem, titles)} "
@@ -149,8 +180,9 @@ each of them.
 
 ## From the code to the paper
 
-| Module | What it is | Paper | Chapters | Tests |
-|---|---|---|---|---|
+The modules that build the paper lie at the top of the package; what carries them lies
+in four folders.
+
 {modules}
 
 ## What may import what

@@ -73,7 +73,8 @@ def setup_source() -> str:
 def setup_dependencies() -> list[str]:
     """Names of the package's dependencies that the setup cell sees to."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    requirements = tomllib.loads(text)["project"]["dependencies"]
+    project = tomllib.loads(text)["project"]
+    requirements = project["dependencies"] + project["optional-dependencies"]["book"]
     names = [re.match(r"[\w-]+", requirement).group() for requirement in requirements]
     return [name for name in names if name not in PRESENT]
 

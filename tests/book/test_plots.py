@@ -1,0 +1,171 @@
+"""Figures show what they are given, and refuse what cannot be shown."""
+
+import inspect
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from IPython.display import Markdown
+from matplotlib.colors import to_hex
+
+from transformer_lite import attention
+from transformer_lite.book import plots
+from transformer_lite.book.plots import (
+    attention_heatmap,
+    mask_heatmap,
+    show_source,
+    use_book_style,
+)
+from transformer_lite.masks import causal_mask
+
+QUERIES, KEYS = ["der", "Hund"], ["the", "dog", "."]
+WEIGHTS = torch.tensor([[0.75, 0.25, 0.0], [0.125, 0.75, 0.125]])
+MASK = torch.tensor([[True, False, True], [True, True, False]])
+
+
+@pytest.fixture(autouse=True)
+def clean_figures():
+    plt.switch_backend("agg")
+    with plt.rc_context():
+        yield
+    plt.close("all")
+
+
+def labels(ticks):
+    return [tick.get_text() for tick in ticks]
+
+
+def cells(axes):
+    """What a heatmap shows, row by row."""
+    return torch.as_tensor(axes.collections[0].get_array().reshape(2, 3).data)
+
+
+def test_source_is_the_packages_own():
+    shown = show_source(attention.scaled_dot_product_attention)
+    assert isinstance(shown, Markdown)
+    source = inspect.getsource(attention.scaled_dot_product_attention)
+    assert source.rstrip() in shown.data
+
+
+def test_source_is_a_block_of_python_that_names_its_file():
+    shown = show_source(attention.scaled_dot_product_attention).data
+    assert shown.startswith("```python\n# transformer_lite/attention.py\n")
+    assert shown.endswith("\n```")
+
+
+def test_source_of_a_method_is_not_indented():
+    shown = show_source(attention.MultiHeadAttention.forward).data
+    assert "\ndef forward(" in shown
+
+
+def test_sources_of_several_objects_stand_one_below_the_other():
+    shown = show_source(attention.fused_attention, attention.MultiHeadAttention).data
+    assert shown.count("```python\n") == 2
+    assert shown.index("def fused_attention") < shown.index("class MultiHead")
+
+
+def test_attention_heatmap_has_a_row_for_each_query():
+    axes = attention_heatmap(WEIGHTS, QUERIES, KEYS)
+    assert torch.equal(cells(axes), WEIGHTS)
+    assert labels(axes.get_yticklabels()) == QUERIES
+    assert labels(axes.get_xticklabels()) == KEYS
+
+
+def test_rows_are_drawn_from_the_top():
+    axes = attention_heatmap(WEIGHTS, QUERIES, KEYS)
+    bottom, top = axes.get_ylim()
+    assert bottom > top
+
+
+def test_attention_heatmap_prints_its_numbers():
+    axes = attention_heatmap(WEIGHTS, QUERIES, KEYS)
+    assert labels(axes.texts) == ["0.75", "0.25", "0.00", "0.12", "0.75", "0.12"]
+
+
+def test_a_wide_heatmap_prints_no_numbers():
+    axes = attention_heatmap(torch.full((2, 16), 1 / 16), QUERIES, ["k"] * 16)
+    assert not axes.texts
+
+
+def test_colours_always_span_zero_to_one():
+    axes = attention_heatmap(WEIGHTS, QUERIES, KEYS)
+    assert axes.collections[0].get_clim() == (0, 1)
+
+
+def test_a_word_may_occur_twice():
+    axes = attention_heatmap(WEIGHTS, ["the", "the"], ["the", "dog", "the"])
+    assert labels(axes.get_xticklabels()) == ["the", "dog", "the"]
+
+
+def test_weights_that_still_have_a_gradient_can_be_drawn():
+    weights = WEIGHTS.clone().requires_grad_()
+    assert torch.equal(cells(attention_heatmap(weights, QUERIES, KEYS)), WEIGHTS)
+
+
+def test_half_precision_weights_can_be_drawn():
+    axes = attention_heatmap(WEIGHTS.bfloat16(), QUERIES, KEYS)
+    assert torch.equal(cells(axes), WEIGHTS)
+
+
+@pytest.mark.parametrize("draw", [attention_heatmap, mask_heatmap])
+def test_a_heatmap_goes_where_it_is_told(draw):
+    _, (_, right) = plt.subplots(ncols=2)
+    matrix = WEIGHTS if draw is attention_heatmap else MASK
+    assert draw(matrix, QUERIES, KEYS, ax=right, title="Head 1") is right
+    assert right.get_title() == "Head 1"
+
+
+@pytest.mark.parametrize("draw", [attention_heatmap, mask_heatmap])
+def test_axes_say_which_side_attends(draw):
+    axes = draw(WEIGHTS if draw is attention_heatmap else MASK, QUERIES, KEYS)
+    assert "quer" in axes.get_ylabel()
+    assert "key" in axes.get_xlabel()
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5, float("nan")])
+def test_weights_that_do_not_sum_to_one_are_refused(factor):
+    with pytest.raises(ValueError, match=r"rows sum to .*softmax"):
+        attention_heatmap(WEIGHTS * factor, QUERIES, KEYS)
+
+
+def test_transposed_weights_are_refused():
+    with pytest.raises(ValueError, match=r"2 query labels and 3 key .*\(3, 2\)"):
+        attention_heatmap(WEIGHTS.T, QUERIES, KEYS)
+
+
+def test_a_transposed_mask_is_refused():
+    with pytest.raises(ValueError, match=r"2 query labels and 3 key .*\(3, 2\)"):
+        mask_heatmap(MASK.T, QUERIES, KEYS)
+
+
+def test_a_mask_is_light_where_it_may_look():
+    axes = mask_heatmap(MASK, QUERIES, KEYS)
+    mesh = axes.collections[0]
+    drawn = [to_hex(mesh.to_rgba(float(value))) for value in cells(axes).flatten()]
+    expected = [plots.MAY if may else plots.MAY_NOT for may in MASK.flatten()]
+    assert [colour.upper() for colour in drawn] == expected
+
+
+def test_a_mask_that_allows_everything_is_light_everywhere():
+    axes = mask_heatmap(torch.ones(2, 3, dtype=torch.bool), QUERIES, KEYS)
+    mesh = axes.collections[0]
+    assert to_hex(mesh.to_rgba(1.0)).upper() == plots.MAY
+    assert mesh.get_clim() == (0, 1)
+
+
+def test_a_mask_has_a_legend():
+    legend = mask_heatmap(causal_mask(5), list("abcde"), list("abcde")).get_legend()
+    assert labels(legend.get_texts()) == ["may attend", "may not"]
+
+
+def test_book_style_has_colours_that_everybody_can_tell_apart():
+    use_book_style()
+    colours = plt.rcParams["axes.prop_cycle"].by_key()["color"]
+    assert colours == [plots.BLUE, plots.ORANGE, plots.GREEN]
+
+
+def test_a_figure_in_book_style_is_drawn_without_a_warning():
+    use_book_style()
+    axes = attention_heatmap(WEIGHTS, QUERIES, KEYS, title="Head 1")
+    axes.figure.canvas.draw()
+    assert axes.figure.get_size_inches().tolist() == [6.4, 3.6]

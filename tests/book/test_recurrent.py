@@ -1,0 +1,281 @@
+"""The recurrent models: padding, beams, gradients, and attention against a loop."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from transformer_lite.batching import Batch
+from transformer_lite.book.recurrent import AdditiveAttention, RecurrentModel
+from transformer_lite.optimizer import adam
+from transformer_lite.search import beam_search, greedy_search
+from transformer_lite.tokenizer import BOS, EOS, PAD
+from transformer_lite.training.step import Objective, train_step
+
+EXACT = {"rtol": 0, "atol": 1e-10}
+SRC = torch.tensor([[5, 7, 11, 13, 17, 19, EOS], [23, 6, 8, EOS, PAD, PAD, PAD]])
+TGT = torch.tensor([[BOS, 9, 10, 12, 14], [BOS, 15, 16, PAD, PAD]])
+words = st.integers(4, 28)
+sentences = st.lists(words, min_size=1, max_size=7)
+examples = settings(max_examples=15, deadline=None, derandomize=True)
+
+
+def some_model(attention, dropout=0.0):
+    """A model in float64 whose every parameter is random."""
+    torch.manual_seed(1)
+    model = RecurrentModel(29, 14, attention, dropout).double()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return model
+
+
+MODELS = {"one vector": some_model(False), "attention": some_model(True)}
+both = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+def padded(rows):
+    length = max(len(row) for row in rows)
+    return torch.tensor([[*row, *[PAD] * (length - len(row))] for row in rows])
+
+
+@pytest.fixture
+def attention():
+    torch.manual_seed(2)
+    return AdditiveAttention(11).double()
+
+
+@pytest.fixture
+def vectors():
+    """Queries, memory and mask: 2 sentences, 3 queries, 5 places, width 11."""
+    torch.manual_seed(3)
+    query, memory = torch.randn(2, 3, 11).double(), torch.randn(2, 5, 11).double()
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    return query, memory, mask
+
+
+# Additive attention
+
+
+def test_additive_attention_is_a_loop_over_plain_numbers(attention, vectors):
+    query, memory, mask = vectors
+    context, weights = attention(query, attention.w_k(memory), memory, mask)
+    v = attention.v.weight[0].tolist()
+    for sentence in range(2):
+        keys = [attention.w_k(place).tolist() for place in memory[sentence]]
+        for number in range(3):
+            q = attention.w_q(query[sentence, number]).tolist()
+            raised = [
+                math.exp(sum(v[i] * math.tanh(q[i] + k[i]) for i in range(11))) * real
+                for k, real in zip(keys, mask[sentence].tolist(), strict=True)
+            ]
+            expected = [number / sum(raised) for number in raised]
+            mixed = sum(
+                w * place for w, place in zip(expected, memory[sentence], strict=True)
+            )
+            assert_close(weights[sentence, number].tolist(), expected, **EXACT)
+            assert_close(context[sentence, number], mixed, **EXACT)
+
+
+def test_the_weights_of_each_query_sum_to_one_and_are_zero_at_padding(
+    attention, vectors
+):
+    query, memory, mask = vectors
+    _, weights = attention(query, attention.w_k(memory), memory, mask)
+    assert_close(weights.sum(dim=-1), torch.ones(2, 3).double(), **EXACT)
+    assert not weights[1, :, 2:].any()
+    assert weights[mask[:, None].expand_as(weights)].min() > 0
+
+
+def test_places_of_the_memory_may_be_exchanged(attention, vectors):
+    query, memory, mask = vectors
+    order = torch.tensor([4, 2, 0, 1, 3])
+    context, weights = attention(query, attention.w_k(memory), memory, mask)
+    moved = memory[:, order]
+    other, moved_weights = attention(query, attention.w_k(moved), moved, mask[:, order])
+    assert_close(other, context, **EXACT)
+    assert_close(moved_weights, weights[..., order], **EXACT)
+
+
+def test_the_gradients_of_additive_attention_are_those_of_finite_differences(
+    attention, vectors
+):
+    query, memory, mask = vectors
+
+    def of(query, keys, memory):
+        return attention(query, keys, memory, mask)
+
+    inputs = [query, attention.w_k(memory).detach(), memory]
+    assert torch.autograd.gradcheck(of, [tensor.requires_grad_() for tensor in inputs])
+
+
+# The models: what must not change
+
+
+@both
+@examples
+@given(sentences, sentences, st.integers(1, 5), st.integers(1, 5))
+def test_padding_changes_no_real_logit(model, src, tgt, more, most):
+    src_ids, tgt_ids = torch.tensor([[*src, EOS]]), torch.tensor([[BOS, *tgt]])
+    together = model(F.pad(src_ids, (0, more)), F.pad(tgt_ids, (0, most)))
+    assert_close(together[:, : len(tgt) + 1], model(src_ids, tgt_ids), **EXACT)
+
+
+@both
+@examples
+@given(st.lists(st.tuples(sentences, sentences), min_size=2, max_size=5))
+def test_a_batch_gives_the_logits_of_its_sentences_one_by_one(model, pairs):
+    src = [[*src, EOS] for src, _ in pairs]
+    tgt = [[BOS, *tgt] for _, tgt in pairs]
+    together = model(padded(src), padded(tgt))
+    for row, (one_src, one_tgt) in enumerate(zip(src, tgt, strict=True)):
+        alone = model(torch.tensor([one_src]), torch.tensor([one_tgt]))[0]
+        assert_close(together[row, : len(one_tgt)], alone, **EXACT)
+
+
+@both
+def test_a_future_token_changes_no_earlier_logit(model):
+    changed = TGT.clone()
+    changed[:, 3:] = 28
+    before, after = model(SRC, TGT), model(SRC, changed)
+    assert_close(after[:, :3], before[:, :3], **EXACT)
+    assert (after[:, 3:] - before[:, 3:]).abs().min() > 1e-9
+
+
+@both
+@pytest.mark.parametrize("place", range(7))
+def test_every_source_token_can_change_the_first_logit(model, place):
+    changed = SRC.clone()
+    changed[0, place] = 4
+    difference = (model(changed, TGT) - model(SRC, TGT)).abs()
+    assert difference[0, 0].max() > 1e-6
+    assert difference[1].max() < 1e-10
+
+
+@both
+def test_a_gradient_reaches_every_parameter(model):
+    model.zero_grad()
+    model(SRC, TGT).sin().sum().backward()
+    assert all(parameter.grad.any() for parameter in model.parameters())
+
+
+def test_gradients_through_all_steps_are_those_of_finite_differences():
+    model = some_model(attention=True)
+    parameters = list(model.decoder.attention.parameters())
+
+    def logits(*_):
+        return model(SRC[:, :4], TGT[:, :2]).sin().sum()
+
+    assert torch.autograd.gradcheck(logits, parameters, fast_mode=True)
+
+
+# The models: what the decoder sees of the source
+
+
+def test_with_attention_every_row_of_weights_sums_to_one_over_real_tokens():
+    weights = MODELS["attention"].weights(SRC, TGT)
+    assert weights.shape == (2, 5, 7)
+    assert_close(weights.sum(dim=-1), torch.ones(2, 5).double(), **EXACT)
+    assert not weights[1, :, 4:].any()
+
+
+def test_without_attention_the_context_is_one_vector_at_every_step():
+    model = MODELS["one vector"]
+    state = model.start(SRC)
+    first, _ = model.decoder.look(state)
+    _, state = model.decoder.step(torch.tensor([[9], [10]]), state)
+    second, weights = model.decoder.look(state)
+    assert state.memory.shape == (2, 1, 14)
+    assert_close(second, first, rtol=0, atol=0)
+    assert_close(weights, torch.ones(2, 1, 1).double(), rtol=0, atol=0)
+
+
+def test_the_one_vector_joins_the_ends_of_both_directions():
+    memory, summary = MODELS["one vector"].encoder(SRC)
+    forward_end = torch.stack([memory[0, 6, :7], memory[1, 3, :7]])
+    backward_end = memory[:, 0, 7:]
+    assert_close(summary, torch.cat([forward_end, backward_end], dim=1), **EXACT)
+    assert not memory[1, 4:].any()
+
+
+# Search
+
+
+@both
+def test_steps_are_the_full_forward(model):
+    state, steps = model.start(SRC), []
+    for last_ids in TGT.split(1, dim=1):
+        logits, state = model.decoder.step(last_ids, state)
+        steps.append(logits)
+    assert_close(torch.cat(steps, dim=1), model(SRC, TGT), **EXACT)
+
+
+@both
+def test_beams_that_are_reordered_and_sentences_that_leave_keep_their_past(model):
+    state = model.start(SRC).reorder(torch.zeros(2, 3, dtype=torch.long))
+    second = torch.tensor([[4, 5, 6], [7, 8, 9]])
+    for last_ids in (torch.full((2, 3), BOS), second):
+        _, state = model.decoder.step(last_ids, state)
+    state = state.reorder(torch.tensor([[2, 0], [1, 1]])).keep(torch.tensor([1, 0]))
+    logits, _ = model.decoder.step(torch.tensor([[10, 11], [12, 13]]), state)
+    pasts = [[BOS, 8, 10], [BOS, 8, 11], [BOS, 6, 12], [BOS, 4, 13]]
+    full = model(SRC[[1, 1, 0, 0]], torch.tensor(pasts))[:, -1]
+    assert_close(logits.flatten(0, 1), full, **EXACT)
+
+
+@both
+def test_beam_search_with_one_beam_is_greedy_search(model):
+    limits = torch.tensor([9, 7])
+    greedy = greedy_search(model.decoder.step, model.start(SRC), limits, BOS, EOS)
+    beam = beam_search(
+        model.decoder.step, model.start(SRC), limits, BOS, EOS, beam_size=1, alpha=0.0
+    )
+    assert [output.ids for output in beam] == [output.ids for output in greedy]
+    assert len(greedy[0].ids) > 0
+
+
+@both
+def test_a_beams_score_is_the_log_probability_of_its_tokens(model):
+    outputs = beam_search(
+        model.decoder.step,
+        model.start(SRC),
+        torch.tensor([6, 6]),
+        BOS,
+        EOS,
+        beam_size=3,
+        alpha=0.6,
+    )
+    for row, output in enumerate(outputs):
+        ids = torch.tensor([[BOS, *output.ids, EOS]])
+        log_probs = model(SRC[row : row + 1], ids[:, :-1]).log_softmax(dim=-1)
+        total = log_probs.gather(2, ids[:, 1:, None]).sum().item()
+        assert output.log_prob == pytest.approx(total, abs=1e-4)
+
+
+# Training
+
+
+@pytest.mark.parametrize("attention", [False, True])
+def test_the_packages_training_step_trains_it(attention):
+    torch.manual_seed(4)
+    model = RecurrentModel(29, 14, attention, dropout=0.0)
+    batch = Batch.from_ids([[5, 6, 7], [8, 9]], [[10, 11], [12, 13, 14]])
+    optimizer = adam(model.parameters())
+    optimizer.param_groups[0]["lr"] = 0.02
+    objective = Objective(model, smoothing=0.0)
+    losses = [train_step(objective, [batch], optimizer).loss for _ in range(40)]
+    assert losses[0] > 2
+    assert losses[-1] < 0.1
+
+
+@pytest.mark.parametrize("attention", [False, True])
+def test_dropout_acts_in_training_only(attention):
+    model = some_model(attention, dropout=0.3)
+    assert not torch.equal(model(SRC, TGT), model(SRC, TGT))
+    assert_close(
+        model.eval()(SRC, TGT), some_model(attention)(SRC, TGT), rtol=0, atol=0
+    )

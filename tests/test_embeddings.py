@@ -1,0 +1,160 @@
+"""Positional encodings and the shared embedding matrix."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import encoding_by_loops
+from torch.testing import assert_close
+
+from transformer_lite.embeddings import (
+    POSITIONS,
+    Embedding,
+    LearnedPositions,
+    SinusoidalPositions,
+    sinusoidal_encoding,
+)
+
+LENGTH, D_MODEL = 29, 22
+
+examples = settings(max_examples=30, deadline=None, derandomize=True)
+both_kinds = pytest.mark.parametrize("kind", POSITIONS.values(), ids=POSITIONS.keys())
+
+
+def exact_encoding(length, d_model):
+    """The package's encoding, without rounding it to fp32."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        return sinusoidal_encoding(length, d_model)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 7, 22])
+def test_encoding_is_the_formula_entry_by_entry(d_model):
+    expected = encoding_by_loops(LENGTH, d_model)
+    assert_close(exact_encoding(LENGTH, d_model), expected, rtol=0, atol=1e-12)
+
+
+def test_encoding_keeps_full_fp32_precision_at_late_positions():
+    last = sinusoidal_encoding(5_003, 6)[-1]
+    assert_close(last.double(), encoding_by_loops(5_003, 6)[-1], rtol=0, atol=1e-7)
+
+
+@examples
+@given(st.integers(0, 499), st.integers(0, 499), st.integers(1, 13))
+def test_a_shift_by_k_is_a_rotation_that_does_not_depend_on_the_position(pos, k, pairs):
+    encoding = exact_encoding(1_000, 2 * pairs).unflatten(1, (pairs, 2))
+    angle = k / 10_000 ** (torch.arange(pairs, dtype=torch.float64) / pairs)
+    sin, cos = encoding[pos].unbind(dim=1)
+    turned = [
+        sin * angle.cos() + cos * angle.sin(),
+        cos * angle.cos() - sin * angle.sin(),
+    ]
+    assert_close(torch.stack(turned, dim=1), encoding[pos + k], rtol=0, atol=1e-10)
+
+
+@examples
+@given(st.integers(0, 499), st.integers(0, 499))
+def test_dot_product_of_two_encodings_depends_on_their_distance_alone(pos, k):
+    encoding = exact_encoding(1_000, D_MODEL)
+    assert_close(
+        encoding[pos] @ encoding[pos + k], encoding[0] @ encoding[k], rtol=0, atol=1e-9
+    )
+
+
+def test_an_odd_d_model_drops_the_last_cosine():
+    assert_close(exact_encoding(LENGTH, 1)[:, 0], torch.arange(29.0).double().sin())
+    assert sinusoidal_encoding(LENGTH, 7).shape == (LENGTH, 7)
+
+
+def test_no_two_positions_have_the_same_encoding():
+    distances = torch.cdist(*[exact_encoding(1_009, 16)] * 2)
+    distances.fill_diagonal_(math.inf)
+    assert distances.min() > 0.1
+
+
+def test_sinusoidal_positions_add_the_encoding():
+    embedded = torch.randn(3, LENGTH, D_MODEL)
+    positions = SinusoidalPositions(D_MODEL, 31)
+    expected = embedded + sinusoidal_encoding(31, D_MODEL)[:LENGTH]
+    assert_close(positions(embedded), expected)
+
+
+def test_sinusoidal_positions_have_nothing_to_learn_or_to_save():
+    assert not SinusoidalPositions(D_MODEL, 31).state_dict()
+    assert not list(SinusoidalPositions(D_MODEL, 31).parameters())
+
+
+def test_learned_positions_add_a_row_for_each_position():
+    embedded = torch.randn(3, 5, D_MODEL)
+    positions = LearnedPositions(D_MODEL, 31)
+    assert_close(positions(embedded), embedded + positions.encoding[:5])
+
+
+def test_learned_positions_have_max_len_times_d_model_parameters():
+    sizes = [p.shape for p in LearnedPositions(D_MODEL, 31).parameters()]
+    assert sizes == [(31, D_MODEL)]
+
+
+def test_learned_positions_get_a_gradient_where_they_are_used():
+    positions = LearnedPositions(D_MODEL, 7)
+    positions(torch.zeros(3, 2, D_MODEL), start=1).sum().backward()
+    assert positions.encoding.grad[:, 0].tolist() == [0, 3, 3, 0, 0, 0, 0]
+
+
+def test_learned_positions_are_as_large_as_scaled_embeddings():
+    torch.manual_seed(5)
+    assert LearnedPositions(211, 101).encoding.std().item() == pytest.approx(
+        1, abs=0.02
+    )
+
+
+@both_kinds
+def test_positions_can_start_later(kind):
+    embedded, positions = torch.randn(3, LENGTH, D_MODEL), kind(D_MODEL, 31)
+    assert_close(
+        positions(embedded[:, 11:], start=11),
+        positions(embedded)[:, 11:],
+        rtol=0,
+        atol=0,
+    )
+
+
+@both_kinds
+def test_a_sequence_of_max_len_tokens_has_positions(kind):
+    assert kind(D_MODEL, 31)(torch.zeros(1, 31, D_MODEL)).shape == (1, 31, D_MODEL)
+
+
+@both_kinds
+@pytest.mark.parametrize(("start", "length"), [(0, 32), (31, 1), (20, 12)])
+def test_a_sequence_that_is_too_long_gives_a_clear_error(kind, start, length):
+    expected = "32 tokens is longer than max_len = 31; shorten it, or"
+    with pytest.raises(ValueError, match=expected):
+        kind(D_MODEL, 31)(torch.zeros(1, length, D_MODEL), start=start)
+
+
+def test_embedding_is_the_row_times_root_d_model():
+    embedding = Embedding(17, 9)
+    embedded = embedding(torch.tensor([[3, 16], [0, 3]]))
+    assert_close(embedded[0, 1], 3 * embedding.weight[16])
+
+
+def test_logits_are_the_dot_products_with_every_row():
+    embedding, hidden = Embedding(17, 9), torch.randn(2, 5, 9)
+    logits = embedding.logits(hidden)
+    assert_close(logits[1, 2, 13], hidden[1, 2] @ embedding.weight[13])
+
+
+def test_embeddings_have_variance_one_at_first():
+    torch.manual_seed(5)
+    embedded = Embedding(211, 101)(torch.arange(211)[None])
+    assert embedded.var().item() == pytest.approx(1, abs=0.03)
+
+
+def test_logits_of_normalized_vectors_have_variance_one_at_first():
+    torch.manual_seed(5)
+    hidden = torch.nn.functional.layer_norm(torch.randn(53, 101), [101])
+    assert Embedding(211, 101).logits(hidden).var().item() == pytest.approx(1, abs=0.05)

@@ -1,0 +1,238 @@
+"""Two processes that act as one."""
+
+import os
+import socket
+import traceback
+
+import pytest
+import torch
+from torch import distributed as dist
+from torch import multiprocessing, optim
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing import assert_close
+
+from transformer_lite.batching import (
+    Batch,
+    BatchStream,
+    Sequences,
+    batches_per_step,
+    fixed_batches,
+)
+from transformer_lite.config import ModelConfig, TrainConfig
+from transformer_lite.model import Transformer
+from transformer_lite.training.distributed import ONE_CPU, join_processes
+from transformer_lite.training.step import Objective, train_step
+from transformer_lite.training.trainer import Trainer
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+# Target tokens, EOS counted: 17 for the first process, 3 for the second.
+SHARDS = (
+    ([[5, 7, 11], [13, 6, 17, 19]], [[9, 10, 12, 14, 15, 16, 18], [20, 21] * 4]),
+    ([[23, 8]], [[22, 4]]),
+)
+
+
+# Two further batches for each process.
+MORE = (
+    [Batch.from_ids([[5]], [[9, 9]]), Batch.from_ids([[6, 7]], [[11]])],
+    [Batch.from_ids([[8, 5, 6]], [[13, 15, 17]]), Batch.from_ids([[21]], [[23]])],
+)
+
+
+def some_model(dropout=0.0):
+    """The same model in float64 wherever it is made."""
+    torch.manual_seed(1)
+    shape = {"vocab_size": 29, "num_layers": 1, "d_model": 15, "d_ff": 23}
+    model = Transformer(ModelConfig(**shape, num_heads=3, dropout=dropout))
+    return Objective(model.double(), 0.1)
+
+
+def one_step(model, batches, **processes):
+    """Take a step whose length is the gradient, and return what it measured."""
+    optimizer = optim.SGD(model.parameters(), lr=1.0)
+    return train_step(model, batches, optimizer, seed=(1, 7), **processes)
+
+
+def weights_of(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def trained_model(processes, run):
+    """A model after seven steps of four batches each, dropout included."""
+    config = TrainConfig(
+        batch_tokens=12,
+        global_batch_tokens=48,
+        max_steps=7,
+        warmup_steps=3,
+        rate_scale=0.1,
+        validate_every=7,
+        checkpoint_every=7,
+        precision="fp32",
+    )
+    lists = [[4 + (i * j) % 25 for j in range(1, 2 + i % 7)] for i in range(41)]
+    sides = (Sequences.from_lists(lists), Sequences.from_lists(lists))
+    number = batches_per_step(config, processes.world_size)
+    place = (number, processes.rank, processes.world_size)
+    stream = BatchStream(*sides, config.batch_tokens, config.seed, *place)
+    model = some_model(dropout=0.3).model
+    validation = fixed_batches(*sides, 100)
+    assert Trainer(model, stream, validation, config, run, processes).train()
+    return model
+
+
+def counted_sum(sums, bucket):
+    """What DistributedDataParallel does with a bucket of gradients, counted."""
+    sums.append(bucket.index())
+    return default_hooks.allreduce_hook(None, bucket)
+
+
+def as_rank(rank, port, results):
+    """What each of the two processes does; its results go into a file."""
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    try:
+        with join_processes() as processes:
+            own = torch.tensor([rank + 5, 7])
+            model = some_model()
+            parallel = DistributedDataParallel(model)
+            batch = Batch.from_ids(*SHARDS[rank])
+            report = one_step(parallel, [batch], processes=processes)
+            accumulated, sums = some_model(dropout=0.3), []
+            parallel = DistributedDataParallel(accumulated)
+            parallel.register_comm_hook(sums, counted_sum)
+            one_step(parallel, [batch, *MORE[rank]], processes=processes)
+            trained = trained_model(processes, results / f"run{rank}")
+            found = {
+                "rank": processes.rank,
+                "world_size": processes.world_size,
+                "sum": processes.sum(own),
+                "own": own,
+                "weights": weights_of(model),
+                "accumulated": weights_of(accumulated),
+                "sums": len(sums),
+                "trained": weights_of(trained),
+                "wrote": (results / f"run{rank}").exists(),
+                "any": [processes.any(flag) for flag in (rank == 1, False)],
+                "report": tuple(report),
+            }
+        found["left"] = not dist.is_initialized()
+        torch.save(found, results / f"{rank}.pt")
+    except Exception:
+        traceback.print_exc()
+        raise
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory):
+    """What rank 0 and rank 1 found."""
+    results = tmp_path_factory.mktemp("ranks")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    multiprocessing.spawn(as_rank, args=(port, results), nprocs=2)
+    return [torch.load(results / f"{rank}.pt") for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def one_process():
+    """Weights and report after the same step taken by one process."""
+    model = some_model()
+    report = one_step(model, [Batch.from_ids(*shard) for shard in SHARDS])
+    return weights_of(model), report
+
+
+def test_each_process_knows_its_place(two_processes):
+    places = [(found["rank"], found["world_size"]) for found in two_processes]
+    assert places == [(0, 2), (1, 2)]
+
+
+def test_a_sum_is_over_both_processes_and_the_same_on_each(two_processes):
+    assert [found["sum"].tolist() for found in two_processes] == [[11, 14]] * 2
+
+
+def test_a_sum_leaves_a_processs_own_tensor_as_it_was(two_processes):
+    assert [found["own"].tolist() for found in two_processes] == [[5, 7], [6, 7]]
+
+
+def test_the_processes_part_at_the_end(two_processes):
+    assert all(found["left"] for found in two_processes)
+
+
+def test_two_processes_with_17_and_3_tokens_give_the_gradient_of_one(
+    two_processes, one_process
+):
+    expected, _ = one_process
+    assert (expected - weights_of(some_model())).norm() > 0.01
+    for found in two_processes:
+        assert_close(found["weights"], expected, **EXACT)
+
+
+def test_both_processes_have_the_same_weights_after_a_step(two_processes):
+    first, second = (found["weights"] for found in two_processes)
+    assert torch.equal(first, second)
+
+
+def test_both_processes_report_the_loss_over_all_tokens(two_processes, one_process):
+    _, report = one_process
+    assert report.tokens == 17 + 3
+    for found in two_processes:
+        assert found["report"] == pytest.approx(tuple(report), rel=1e-5)
+
+
+def test_two_batches_of_a_step_are_as_good_as_one(one_process):
+    expected, _ = one_process
+    (first_src, first_tgt), (second_src, second_tgt) = SHARDS
+    together = Batch.from_ids(first_src + second_src, first_tgt + second_tgt)
+    model = some_model()
+    one_step(model, [together])
+    assert_close(weights_of(model), expected, **EXACT)
+
+
+def test_two_processes_with_three_batches_each_are_one_with_six(two_processes):
+    # Dropout is on: what it drops depends on the batch's place in the step alone.
+    model = some_model(dropout=0.3)
+    batches = [Batch.from_ids(*shard) for shard in SHARDS]
+    batches += [batch for row in zip(*MORE, strict=True) for batch in row]
+    one_step(model, batches)
+    for found in two_processes:
+        assert_close(found["accumulated"], weights_of(model), **EXACT)
+
+
+def test_gradients_are_summed_once_a_step_and_not_with_every_batch(two_processes):
+    assert [found["sums"] for found in two_processes] == [1, 1]
+
+
+def test_a_flag_on_one_process_is_seen_on_both(two_processes):
+    assert [found["any"] for found in two_processes] == [[True, False]] * 2
+
+
+def test_a_recipe_takes_the_same_steps_on_one_process_and_on_two(
+    two_processes, tmp_path
+):
+    expected = weights_of(trained_model(ONE_CPU, tmp_path / "run"))
+    for found in two_processes:
+        assert_close(found["trained"], expected, **EXACT)
+
+
+def test_all_processes_have_the_same_weights_after_many_steps(two_processes):
+    first, second = (found["trained"] for found in two_processes)
+    assert torch.equal(first, second)
+
+
+def test_the_first_process_alone_writes(two_processes):
+    assert [found["wrote"] for found in two_processes] == [True, False]
+
+
+def test_a_process_that_is_alone_sums_nothing(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    with join_processes() as processes:
+        assert (processes.rank, processes.world_size) == (0, 1)
+        assert processes.sum(torch.tensor([7])).tolist() == [7]
+        assert not dist.is_initialized()

@@ -1,0 +1,154 @@
+"""One step: every token weighs the same, and nothing spoils the weights."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from transformer_lite.batching import Batch
+from transformer_lite.config import ModelConfig
+from transformer_lite.loss import label_smoothed_loss
+from transformer_lite.model import Transformer
+from transformer_lite.tokenizer import PAD
+from transformer_lite.training import checkpoint
+from transformer_lite.training.step import Objective, train_step
+
+ONE = Batch.from_ids([[5, 7], [11]], [[5, 7, 9], [11]])
+TWO = Batch.from_ids([[13, 5, 6, 8, 10]], [[13, 5, 6, 8, 10]])
+
+
+def objective_of(dropout=0.0, smoothing=0.1):
+    torch.manual_seed(3)
+    shape = {"vocab_size": 17, "num_layers": 1, "d_model": 6, "d_ff": 7}
+    config = ModelConfig(**shape, num_heads=2, dropout=dropout, max_len=23)
+    return Objective(Transformer(config), smoothing)
+
+
+def sgd(objective):
+    """An optimizer whose step is the gradient."""
+    return torch.optim.SGD(objective.parameters(), lr=1.0)
+
+
+def weights_of(objective):
+    weights = checkpoint.weights_of(objective.model)
+    return torch.cat([tensor.flatten() for tensor in weights.values()])
+
+
+def test_the_objective_is_the_loss_of_the_models_logits():
+    objective = objective_of().double()
+    sums = objective(ONE.src_ids, ONE.tgt_input, ONE.labels)
+    logits = objective.model(ONE.src_ids, ONE.tgt_input)
+    expected = label_smoothed_loss(logits, ONE.labels, 0.1, PAD)
+    assert_close(tuple(sums), tuple(expected), rtol=0, atol=1e-12)
+
+
+def test_a_step_on_two_batches_is_a_step_on_all_their_tokens():
+    both = Batch.from_ids(
+        [[5, 7], [11], [13, 5, 6, 8, 10]], [[5, 7, 9], [11], [13, 5, 6, 8, 10]]
+    )
+    results = []
+    for batches in ([ONE, TWO], [both]):
+        objective = objective_of().double()
+        report = train_step(objective, batches, sgd(objective))
+        results.append((report, weights_of(objective)))
+    (one, first), (two, second) = results
+    assert one == pytest.approx(two, rel=1e-6)
+    assert_close(first, second, rtol=0, atol=1e-12)
+
+
+def test_a_step_counts_the_tokens_that_are_not_padding():
+    objective = objective_of()
+    assert train_step(objective, [ONE, TWO], sgd(objective)).tokens == 4 + 2 + 6
+
+
+def test_a_step_leaves_no_gradient_behind():
+    objective = objective_of()
+    train_step(objective, [ONE], sgd(objective))
+    assert all(parameter.grad is None for parameter in objective.parameters())
+
+
+def test_the_gradients_norm_is_the_length_of_the_step():
+    objective = objective_of()
+    before = weights_of(objective).clone()
+    report = train_step(objective, [ONE, TWO], sgd(objective))
+    length = (weights_of(objective) - before).norm().item()
+    assert report.gradient_norm == pytest.approx(length, rel=1e-4)
+
+
+def dropped(seed):
+    generator_state = torch.get_rng_state()
+    objective = objective_of(dropout=0.5)
+    torch.set_rng_state(generator_state)  # making the model seeded the generator
+    train_step(objective, [ONE, TWO], sgd(objective), seed)
+    return weights_of(objective)
+
+
+def test_the_seed_decides_what_is_dropped_whatever_was_drawn_before():
+    first = dropped((1, 5))
+    torch.rand(7)
+    assert torch.equal(dropped((1, 5)), first)
+    assert not torch.equal(dropped((1, 6)), first)
+    assert not torch.equal(dropped((2, 5)), first)
+
+
+def test_without_a_seed_each_step_drops_other_entries():
+    torch.manual_seed(5)
+    assert not torch.equal(dropped(None), dropped(None))
+
+
+def test_two_batches_of_a_step_do_not_drop_the_same_entries():
+    objective = objective_of(dropout=0.5)
+    seen = []
+    objective.model.encoder.dropout.register_forward_hook(
+        lambda module, inputs, output: seen.append(output == 0)
+    )
+    train_step(objective, [ONE, ONE], sgd(objective), (1, 5))
+    assert not torch.equal(*seen)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_step_on_a_loss_that_is_no_number_is_not_taken(value):
+    objective = objective_of()
+    with torch.no_grad():
+        objective.model.encoder.layers[0].feed_forward.w_1.bias[0] = value
+    before = weights_of(objective).clone()
+    assert not train_step(objective, [ONE], sgd(objective)).is_finite
+    assert torch.equal(weights_of(objective).nan_to_num(), before.nan_to_num())
+
+
+def test_a_step_on_a_gradient_that_is_no_number_is_not_taken():
+    objective = objective_of()
+    weight = objective.model.decoder.embedding.weight
+    weight.register_hook(lambda gradient: gradient * math.inf)
+    before = weights_of(objective).clone()
+    report = train_step(objective, [ONE], sgd(objective))
+    assert math.isfinite(report.loss)
+    assert not report.is_finite
+    assert torch.equal(weights_of(objective), before)
+
+
+def scaler_of(scale):
+    return torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=1000)
+
+
+def test_a_step_in_fp16_is_near_one_in_fp32():
+    steps = []
+    for options in ({}, {"precision": "fp16", "scaler": scaler_of(2.0**10)}):
+        objective = objective_of()
+        before = weights_of(objective).clone()
+        train_step(objective, [ONE, TWO], sgd(objective), **options)
+        steps.append(weights_of(objective) - before)
+    exact, rounded = steps
+    assert not torch.equal(rounded, exact)
+    assert (rounded - exact).norm() < 0.02 * exact.norm()
+
+
+def test_a_step_beyond_fp16s_range_is_left_out_and_the_scale_halved():
+    objective, scaler = objective_of(), scaler_of(2.0**40)
+    before = weights_of(objective).clone()
+    options = {"precision": "fp16", "scaler": scaler}
+    report = train_step(objective, [ONE, TWO], sgd(objective), **options)
+    assert not report.is_finite
+    assert torch.equal(weights_of(objective), before)
+    assert scaler.get_scale() == 2.0**39

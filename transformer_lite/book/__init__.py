@@ -1,0 +1,1 @@
+"""What the chapters alone need: figures, and the models before the Transformer."""

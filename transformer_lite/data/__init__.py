@@ -1,0 +1,1 @@
+"""Where text comes from, what `prepare` writes, and how it is read."""

@@ -1,0 +1,264 @@
+"""Parallel text: the toy corpus, Multi30k, WMT 2014, and files of one's own.
+
+Paper: §5.1
+Chapter: 05_1_training_data_and_batching
+Tests: tests/data/test_corpora.py
+"""
+
+import codecs
+import gzip
+import hashlib
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+from pathlib import Path
+
+import pooch
+
+from transformer_lite.data.toy import generate_pairs
+from transformer_lite.data.wmt14 import wmt14_splits
+from transformer_lite.tokenizer import RESERVED
+
+SentencePair = tuple[str, str]
+
+DATA_VARIABLE = "TRANSFORMER_LITE_DATA"
+"""Environment variable: a folder that holds `<corpus>/<split>.<language>.gz`."""
+
+_COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
+MULTI30K_MIRRORS = tuple(
+    f"https://{repository}{_COMMIT}/data/task1/raw/"
+    for repository in (
+        "raw.githubusercontent.com/multi30k/dataset/",
+        "github.com/multi30k/dataset/raw/",
+        "cdn.jsdelivr.net/gh/multi30k/dataset@",
+    )
+)
+MULTI30K_SHA256 = {
+    "train.de": "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
+    "train.en": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
+    "train.fr": "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
+    "val.de": "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
+    "val.en": "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+    "val.fr": "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
+    "test_2016_flickr.de": (
+        "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16"
+    ),
+    "test_2016_flickr.en": (
+        "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182"
+    ),
+    "test_2016_flickr.fr": (
+        "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6"
+    ),
+}
+"""Checksums of the text itself: the same text can be compressed in many ways."""
+
+_RESERVED = re.compile(f"[{RESERVED}]")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentence pairs in splits; each split can be read any number of times."""
+
+    name: str
+    splits: Mapping[str, Iterable[SentencePair]]
+    """Has at least "train" and "valid"; other splits are for tests."""
+    origin: str = ""
+    """Tells this corpus from any other; empty if that is not known."""
+
+
+@dataclass(frozen=True)
+class ToySplit:
+    """A stretch of the toy grammar's endless stream; other stretches share nothing."""
+
+    start: int
+    size: int
+    seed: int = 1
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        """The pairs, English and German."""
+        stream = islice(generate_pairs(self.seed), self.start, self.start + self.size)
+        return ((pair.source, pair.target) for pair in stream)
+
+
+@dataclass(frozen=True)
+class ParallelFiles:
+    """Two UTF-8 files, plain or gzipped, whose lines translate each other."""
+
+    source: Path
+    target: Path
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        r"""The pairs, in order; lines end at "\n" and nowhere else.
+
+        Raises:
+            ValueError: A file is missing or empty, a line is empty, not UTF-8 or has a
+                character in `RESERVED`, or one file has more lines; the message
+                names the file and the line.
+        """
+        number = 0
+        lines = zip_longest(_lines(self.source), _lines(self.target))
+        for number, (source, target) in enumerate(lines, start=1):
+            for path, line in ((self.source, source), (self.target, target)):
+                if line is None:
+                    raise ValueError(
+                        f"{path}: ends before line {number}, which the other file has; "
+                        "line k of one file must translate line k of the other"
+                    )
+                if not line.strip():
+                    raise ValueError(
+                        f"{path}, line {number}: empty; remove this line in both files"
+                    )
+            yield source, target
+        if number == 0:
+            raise ValueError(f"{self.source}: empty; give a file with sentences")
+
+
+def load_corpus(
+    name: str, source_language: str = "en", target_language: str = "de"
+) -> Corpus:
+    """A corpus by its name: "toy" (generated), "multi30k" or "wmt14" (downloaded).
+
+    Args:
+        name: Which corpus.
+        source_language: "en" for toy; "en", "de" or "fr" for the others.
+        target_language: "de" for toy; "en", "de" or "fr" for the others; one of the
+            two is "en" for wmt14.
+
+    Raises:
+        ValueError: There is no such corpus or language, or a file is missing or not
+            the published one.
+    """
+    languages = (source_language, target_language)
+    if name == "toy":
+        if languages != ("en", "de"):
+            raise ValueError(f"toy has no {'–'.join(languages)}; it is en–de")
+        splits = {
+            "train": ToySplit(0, 10_000),
+            "valid": ToySplit(10_000, 500),
+            "test": ToySplit(10_500, 500),
+        }
+        return Corpus(name, splits, repr(splits))
+    if name == "multi30k":
+        if not set(languages) <= {"en", "de", "fr"} or len(set(languages)) == 1:
+            raise ValueError(
+                f"multi30k has no {'–'.join(languages)}; take two of en, de, fr"
+            )
+        published = {"train": "train", "valid": "val"}
+        published["test_2016_flickr"] = "test_2016_flickr"
+        return _corpus_of(
+            name,
+            {
+                split: ParallelFiles(
+                    *(_multi30k_file(f"{file}.{language}") for language in languages)
+                )
+                for split, file in published.items()
+            },
+        )
+    if name == "wmt14":
+        splits = wmt14_splits(*languages)
+        return Corpus(name, splits, repr(splits))
+    raise ValueError(
+        f'there is no corpus "{name}"; take "toy", "multi30k" or "wmt14", or on '
+        'the command line "files" for your own'
+    )
+
+
+def corpus_of_files(
+    train: tuple[Path, Path],
+    valid: tuple[Path, Path],
+    test: tuple[Path, Path] | None = None,
+) -> Corpus:
+    """A corpus of one's own: source and target file of each split."""
+    splits = {"train": ParallelFiles(*train), "valid": ParallelFiles(*valid)}
+    if test:
+        splits["test"] = ParallelFiles(*test)
+    return _corpus_of("files", splits)
+
+
+def _corpus_of(name: str, splits: dict[str, ParallelFiles]) -> Corpus:
+    origin = {
+        split: [_stamp(files.source), _stamp(files.target)]
+        for split, files in splits.items()
+    }
+    return Corpus(name, splits, repr(origin))
+
+
+def _stamp(path: Path) -> str:
+    """Path, size and time of change of a file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return str(path)  # whoever reads it will say that it is missing
+    return f"{path.resolve()}, {stat.st_size} bytes, {stat.st_mtime_ns} ns"
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                try:
+                    text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise ValueError(
+                        f"{path}, line {number}: not UTF-8 (byte {error.start + 1} of "
+                        "the line); convert the file to UTF-8"
+                    ) from error
+                if found := _RESERVED.search(text):
+                    raise ValueError(
+                        f"{path}, line {number}: has the character "
+                        f"U+{ord(found[0]):04X}, which the tokenizer needs for itself; "
+                        "remove it, or the line in both files"
+                    )
+                yield text
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file; check the path") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError, IsADirectoryError) as error:
+        raise ValueError(
+            f"{path}: cannot be read ({error}); give a text file, plain or gzipped"
+        ) from error
+
+
+def _multi30k_file(name: str) -> Path:
+    """Where a file lies, after downloading it if need be; its text is the published."""
+    folder = os.environ.get(DATA_VARIABLE)
+    if folder:
+        path = Path(folder) / "multi30k" / f"{name}.gz"
+        if not path.exists():
+            raise ValueError(
+                f"{path}: no such file; put it there, or unset {DATA_VARIABLE} and "
+                "have it downloaded"
+            )
+    else:
+        path = _download(name)
+    text = b"\n".join(line.encode() for line in _lines(path)) + b"\n"
+    if hashlib.sha256(text).hexdigest() != MULTI30K_SHA256[name]:
+        raise ValueError(
+            f"{path}: not the published text (its checksum differs); delete the file"
+        )
+    return path
+
+
+def _download(name: str) -> Path:
+    failures = []
+    for mirror in MULTI30K_MIRRORS:
+        try:
+            return Path(
+                pooch.retrieve(
+                    f"{mirror}{name}.gz",
+                    known_hash=None,  # the text's own checksum is compared afterwards
+                    fname=f"{name}.gz",
+                    path=pooch.os_cache("transformer_lite") / "multi30k",
+                    progressbar=True,
+                )
+            )
+        except (OSError, ValueError) as error:
+            failures.append(f"{mirror}: {type(error).__name__}")
+    raise ValueError(
+        f"{name}.gz could not be downloaded ({'; '.join(failures)}); try again later, "
+        f"or put the file under multi30k/ in a folder that {DATA_VARIABLE} names"
+    )

@@ -1,0 +1,271 @@
+"""A corpus turned into what training reads: a tokenizer and files of ids.
+
+The work lies in `<out>.partial` until all of it is done. A journal there says how far
+it is, so that a preparation that was interrupted resumes.
+
+Paper: §5.1
+Chapter: 05_1_training_data_and_batching
+Tests: tests/data/test_prepare.py, tests/data/test_journal.py
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from transformer_lite.data.corpora import Corpus
+from transformer_lite.data.store import (
+    IDS,
+    OFFSETS,
+    SIDES,
+    ids_path,
+    offsets_path,
+    text_path,
+)
+from transformer_lite.files import only_process
+from transformer_lite.tokenizer import VOCAB_SENTENCES, Tokenizer
+
+CHUNK_PAIRS = 10_000
+"""Pairs that are in memory at a time."""
+
+
+class Progress(NamedTuple):
+    """How far a split is written."""
+
+    read: int = 0
+    """Pairs of the corpus that were read."""
+    kept: int = 0
+    """Pairs that were written."""
+    num_ids: Sequence[int] = (0, 0)
+    """Ids that were written, of each side."""
+    text_bytes: Sequence[int] = (0, 0)
+    """Bytes of text that were written, of each side."""
+    whole: bool = False
+    """Whether the split is whole."""
+
+
+class Journal:
+    """The progress of a folder in the making, on disk after every piece of work.
+
+    Args:
+        folder: The folder in the making. What is there stays if it was made by the
+            same request, and is removed otherwise.
+        request: All that the result depends on, for JSON; None if that is not known.
+    """
+
+    def __init__(self, folder: Path, request: Mapping[str, Any] | None) -> None:
+        self.folder = folder
+        self._path = folder / "journal.json"
+        self._request = request
+        self._splits: dict[str, Progress] = {}
+        self.begun = False
+        """Whether the tokenizer is trained."""
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            journal = json.loads(self._path.read_text(encoding="utf-8"))
+            if request is not None and journal["request"] == request:
+                splits = journal["splits"].items()
+                self._splits = {split: Progress(*fields) for split, fields in splits}
+                self.begun = True
+        if not self.begun:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+
+    def begin(self) -> None:
+        """Write down that the tokenizer is trained."""
+        self.begun = True
+        self._save()
+
+    def __getitem__(self, split: str) -> Progress:
+        """How far a split is written."""
+        return self._splits.get(split, Progress())
+
+    def __setitem__(self, split: str, progress: Progress) -> None:
+        """Write down how far a split is written."""
+        self._splits[split] = progress
+        self._save()
+
+    def remove(self) -> None:
+        """Remove the journal from the folder, which is whole."""
+        self._path.unlink()
+
+    def _save(self) -> None:
+        partial = self._path.with_suffix(".partial")
+        journal = {"request": self._request, "splits": self._splits}
+        partial.write_text(json.dumps(journal), encoding="utf-8")
+        partial.replace(self._path)
+
+
+def append_pairs(
+    folder: Path,
+    split: str,
+    done: Progress,
+    ids: Sequence[list[list[int]]],
+    text: Sequence[list[str]],
+    num_read: int,
+) -> Progress:
+    """Write ids and text of more pairs; return how far the split is then.
+
+    Args:
+        folder: Where the split's files lie.
+        split: Its name.
+        done: How far it was; what was written after that is cut off.
+        ids: For each side, the ids of every sentence.
+        text: For each side, the sentences.
+        num_read: How many pairs of the corpus were read to get these.
+
+    Raises:
+        ValueError: The files have less than was done.
+    """
+    num_ids, text_bytes = [], []
+    for side, name in enumerate(SIDES):
+        flat = np.fromiter(chain.from_iterable(ids[side]), IDS)
+        starts = np.cumsum([done.num_ids[side], *map(len, ids[side])], dtype=OFFSETS)
+        lines = "".join(f"{line}\n" for line in text[side]).encode()
+        num_ids.append(done.num_ids[side] + len(flat))
+        text_bytes.append(done.text_bytes[side] + len(lines))
+        for path, size, content in (
+            (ids_path(folder, split, name), done.num_ids[side] * IDS.itemsize, flat),
+            # The start of the first new sentence is there as the end of the last.
+            (offsets_path(folder, split, name), done.kept * OFFSETS.itemsize, starts),
+            (text_path(folder, split, name), done.text_bytes[side], lines),
+        ):
+            _write_after(path, size, content)
+    return Progress(done.read + num_read, done.kept + len(ids[0]), num_ids, text_bytes)
+
+
+def _write_after(path: Path, size: int, content: bytes | np.ndarray) -> None:
+    """Write after the first `size` bytes of a file; what followed them is cut off."""
+    if size and (not path.exists() or path.stat().st_size < size):
+        raise ValueError(
+            f"{path}: has lost its end; delete the folder and run `prepare` again"
+        )
+    with path.open("r+b" if size else "wb") as file:
+        file.truncate(size)
+        file.seek(size)
+        file.write(content)
+
+
+def prepare(
+    corpus: Corpus,
+    out: Path,
+    vocab_size: int,
+    max_length: int,
+    skip_long: bool,
+    vocab_sentences: int = VOCAB_SENTENCES,
+) -> None:
+    """Train a tokenizer on the training split, and write every split as ids.
+
+    Writes `tokenizer.model`, `corpus.json`, and for each split the ids of both sides
+    (`<split>.src.ids`, …) and its text (`<split>.src.txt`, …). The corpus is never
+    held in memory. The folder appears when all of it is written; if the work is
+    interrupted, the same call resumes it. For a changed corpus or another option it
+    begins anew.
+
+    Args:
+        corpus: Parallel text.
+        out: The folder to make.
+        vocab_size: Size of the vocabulary that both languages share.
+        max_length: Most tokens of a sentence, EOS not counted.
+        skip_long: Leave out longer training pairs; otherwise they are an error.
+        vocab_sentences: Most sentences that the vocabulary is learned from.
+
+    Raises:
+        ValueError: `out` exists or is being made, the text is faulty, a sentence is
+            too long, or the vocabulary does not fit the corpus.
+    """
+    options = {
+        "vocab_size": vocab_size,
+        "max_length": max_length,
+        "skip_long": skip_long,
+        "vocab_sentences": vocab_sentences,
+    }
+    busy = f"{out}: another process is preparing it; wait, or give another --out"
+    with only_process(out.with_name(out.name + ".lock"), busy):
+        if out.exists():
+            raise ValueError(f"{out}: already there; delete it or give another --out")
+        partial = out.with_name(out.name + ".partial")
+        request = {"corpus": corpus.origin, **options} if corpus.origin else None
+        journal = Journal(partial, request)
+        try:
+            tokenizer = _tokenizer(
+                corpus, partial, journal, vocab_size, vocab_sentences
+            )
+            for split in corpus.splits:
+                skip = skip_long and split == "train"
+                _write_split(corpus, split, tokenizer, journal, max_length, skip)
+        except ValueError:  # the same call would come to the same end
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        sizes = {split: journal[split].kept for split in corpus.splits}
+        summary = {"corpus": corpus.name, "vocab_size": vocab_size, "pairs": sizes}
+        (partial / "corpus.json").write_text(json.dumps(summary, indent=2) + "\n")
+        journal.remove()
+        partial.rename(out)
+
+
+def _tokenizer(
+    corpus: Corpus,
+    folder: Path,
+    journal: Journal,
+    vocab_size: int,
+    vocab_sentences: int,
+) -> Tokenizer:
+    """The tokenizer, trained unless it was before."""
+    path = folder / "tokenizer.model"
+    if not journal.begun:
+        pairs = tqdm(
+            corpus.splits["train"], desc="vocabulary", unit="pair", disable=None
+        )
+        text = (line for pair in pairs for line in pair)
+        Tokenizer.train(text, vocab_size, vocab_sentences).save(path)
+        journal.begin()
+    return Tokenizer.load(path)
+
+
+def _write_split(
+    corpus: Corpus,
+    split: str,
+    tokenizer: Tokenizer,
+    journal: Journal,
+    max_length: int,
+    skip_long: bool,
+) -> None:
+    """Write what is missing of a split's ids and text."""
+    done = journal[split]
+    if done.whole:
+        return
+    pairs = tqdm(corpus.splits[split], desc=split, unit="pair", disable=None)
+    rest = islice(pairs, done.read, None)
+    while chunk := list(islice(rest, CHUNK_PAIRS)):
+        text = [list(side) for side in zip(*chunk, strict=True)]
+        ids = [tokenizer.encode_all(side) for side in text]
+        lengths = [max(map(len, pair)) for pair in zip(*ids, strict=True)]
+        kept = [i for i, length in enumerate(lengths) if length <= max_length]
+        if len(kept) < len(chunk):
+            if not skip_long:
+                _refuse(split, done.read, lengths, max_length)
+            ids, text = ([[side[i] for i in kept] for side in x] for x in (ids, text))
+        done = append_pairs(journal.folder, split, done, ids, text, len(chunk))
+        journal[split] = done
+    if not done.kept:
+        raise ValueError(
+            f"{split}: every pair is longer than --max-length {max_length}; "
+            "give a larger one"
+        )
+    journal[split] = done._replace(whole=True)
+
+
+def _refuse(split: str, read: int, lengths: list[int], max_length: int) -> None:
+    """Name the first pair that is too long."""
+    number = next(i for i, length in enumerate(lengths) if length > max_length)
+    other = ", or --skip-long" if split == "train" else ""
+    raise ValueError(
+        f"{split}, line {read + number + 1}: {lengths[number]} tokens are more than "
+        f"--max-length {max_length}; give a larger one{other}"
+    )

@@ -1,0 +1,126 @@
+"""What enters the first layer: scaled embeddings plus positions.
+
+Both live here because they only make sense together: the factor √d_model brings
+an embedding to the size of the encoding that is added to it.
+
+Paper: §3.4–3.5
+Chapter: 03_4_embeddings_and_softmax, 03_5_positional_encoding
+Tests: tests/test_embeddings.py
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def sinusoidal_encoding(
+    length: int, d_model: int
+) -> Float[Tensor, "{length} {d_model}"]:
+    """One row of sines and cosines for each position from 0 (Section 3.5).
+
+    PE(pos, 2i) = sin(pos / 10000^(2i/d_model)) and PE(pos, 2i+1) is the cosine of
+    the same angle, so the wavelengths run from 2π to nearly 10000·2π.
+    """
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    even_channel = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angle = position / 10_000 ** (even_channel / d_model)
+    # Deviation D3: sine and cosine alternate as in the formula; the authors' code
+    # puts all sines first. An odd d_model drops the last cosine.
+    encoding = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+    return encoding[:, :d_model].to(torch.get_default_dtype())
+
+
+class SinusoidalPositions(nn.Module):
+    """Adds the sinusoidal encoding, which has nothing to learn (Section 3.5).
+
+    Args:
+        d_model: Width of the embeddings.
+        max_len: Longest sequence, in tokens.
+    """
+
+    def __init__(self, d_model: int, max_len: int) -> None:
+        super().__init__()
+        # Not saved with the weights: the formula gives it back.
+        self.register_buffer(
+            "encoding", sinusoidal_encoding(max_len, d_model), persistent=False
+        )
+
+    def forward(
+        self, embedded: Float[Tensor, "batch len d_model"], start: int = 0
+    ) -> Float[Tensor, "batch len d_model"]:
+        """The embeddings plus the encodings of positions start, start + 1, …
+
+        Raises:
+            ValueError: A position lies beyond max_len.
+        """
+        return embedded + _rows(self.encoding, start, embedded.size(1))
+
+
+class LearnedPositions(nn.Module):
+    """Adds a learned vector for each position: row (E) of Table 3 (Section 3.5).
+
+    Args:
+        d_model: Width of the embeddings.
+        max_len: Longest sequence, in tokens; later positions have no vector.
+    """
+
+    def __init__(self, d_model: int, max_len: int) -> None:
+        super().__init__()
+        self.encoding = nn.Parameter(torch.empty(max_len, d_model))
+        # As large as the entries of a scaled embedding.
+        nn.init.normal_(self.encoding)
+
+    def forward(
+        self, embedded: Float[Tensor, "batch len d_model"], start: int = 0
+    ) -> Float[Tensor, "batch len d_model"]:
+        """The embeddings plus the vectors of positions start, start + 1, …
+
+        Raises:
+            ValueError: A position lies beyond max_len.
+        """
+        return embedded + _rows(self.encoding, start, embedded.size(1))
+
+
+POSITIONS = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
+
+
+class Embedding(nn.Module):
+    """One matrix that embeds tokens and, transposed, scores them (Section 3.4).
+
+    Args:
+        vocab_size: Rows of the matrix.
+        d_model: Its columns.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        # Deviation D7: times √d_model the entries have variance 1, and as output
+        # layer the same matrix gives logits of variance 1 from normalized vectors.
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(
+        self, ids: Int[Tensor, "batch len"]
+    ) -> Float[Tensor, "batch len d_model"]:
+        """The tokens' rows, times √d_model."""
+        return F.embedding(ids, self.weight) * math.sqrt(self.weight.size(1))
+
+    def logits(
+        self, hidden: Float[Tensor, "*batch d_model"]
+    ) -> Float[Tensor, "*batch vocab"]:
+        """The pre-softmax linear transformation: a score for every token."""
+        return F.linear(hidden, self.weight)
+
+
+def _rows(
+    table: Float[Tensor, "max_len d_model"], start: int, length: int
+) -> Float[Tensor, "len d_model"]:
+    if start + length > table.size(0):
+        raise ValueError(
+            f"a sequence of {start + length} tokens is longer than max_len = "
+            f"{table.size(0)}; shorten it, or give the model a larger max_len"
+        )
+    return table[start : start + length]

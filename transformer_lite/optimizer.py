@@ -1,0 +1,39 @@
+"""The optimizer, and the learning rate that first rises and then falls.
+
+Paper: §5.3
+Chapter: 05_3_optimizer
+Tests: tests/test_optimizer.py
+"""
+
+from collections.abc import Iterable
+
+from torch import nn, optim
+
+
+def noam_rate(step: int, d_model: int, warmup: int) -> float:
+    """The learning rate of a step, counted from 1 (Equation 3).
+
+    It rises linearly for `warmup` steps and then falls with the root of the step:
+    d_model^-0.5 · min(step^-0.5, step · warmup^-1.5).
+
+    >>> round(noam_rate(4_000, d_model=512, warmup=4_000), 6)
+    0.000699
+    """
+    return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+def adam(parameters: Iterable[nn.Parameter]) -> optim.Adam:
+    """Adam with the paper's β and ε, its rate left to the schedule (Section 5.3)."""
+    return optim.Adam(parameters, lr=1.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+def noam_schedule(
+    optimizer: optim.Optimizer, d_model: int, warmup: int, scale: float
+) -> optim.lr_scheduler.LambdaLR:
+    """A scheduler that gives each step its `noam_rate`, times `scale`.
+
+    Call its `step()` after each step of the optimizer.
+    """
+    return optim.lr_scheduler.LambdaLR(
+        optimizer, lambda done: scale * noam_rate(done + 1, d_model, warmup)
+    )

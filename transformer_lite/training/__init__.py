@@ -1,0 +1,1 @@
+"""The complete trainer: from one step to many processes."""

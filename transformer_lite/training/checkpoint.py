@@ -1,0 +1,236 @@
+"""Checkpoints: all that changes during a run, saved, taken up again and averaged.
+
+A checkpoint is a file of weights, `step-00001000.safetensors`. The newest ones
+have what training needs to resume beside them, `step-00001000.training.pt`.
+Neither kind of file can run code when it is loaded.
+
+Paper: §5.3, 6.1
+Chapter: 06_1_machine_translation, the_multi_gpu_trainer
+Tests: tests/training/test_checkpoint.py
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from transformer_lite.batching import DataPosition
+from transformer_lite.config import TrainConfig
+from transformer_lite.files import write_whole
+from transformer_lite.model import Transformer
+from transformer_lite.optimizer import adam, noam_schedule
+from transformer_lite.training.folder import RunFolder, training_path
+
+Weights = dict[str, Tensor]
+
+RESUMABLE = 2
+"""How many checkpoints keep the optimizer's state, three times the weights' size."""
+
+
+def weights_of(model: nn.Module) -> Weights:
+    """The model's parameters by name, the shared matrix once."""
+    return {name: tensor.detach() for name, tensor in model.named_parameters()}
+
+
+def save_weights(path: Path, weights: Weights) -> None:
+    """Write weights so that `path` never holds half a file."""
+    contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
+    write_whole(path, lambda partial: save_file(contiguous, partial))
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Put the weights at `path` into the model.
+
+    Raises:
+        ValueError: The file is damaged, or belongs to a model of another shape.
+    """
+    weights = read_weights(path)
+    own = weights_of(model)
+    if _shapes(weights) != _shapes(own):
+        raise ValueError(
+            f"{path}: these weights belong to a model of another configuration; "
+            "take the config.json and the checkpoints of one and the same run"
+        )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])
+
+
+def read_weights(path: Path) -> Weights:
+    """The weights at `path`, by name.
+
+    Raises:
+        ValueError: The file is missing or damaged.
+    """
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such checkpoint; check the path") from None
+    except (SafetensorError, OSError) as error:
+        raise ValueError(
+            f"{path}: the checkpoint is damaged ({error}); "
+            "delete it, the one before it then takes its place"
+        ) from error
+
+
+def save_training(path: Path, training: dict[str, Any]) -> None:
+    """Write optimizer, position and random state so that no half file is left."""
+    write_whole(path, lambda partial: torch.save(training, partial))
+
+
+def load_training(path: Path) -> dict[str, Any]:
+    """What `save_training` wrote; only tensors and plain values are accepted.
+
+    Raises:
+        ValueError: The file is missing, damaged, or holds anything else.
+    """
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle can raise anything
+        raise ValueError(
+            f"{path}: the training state is damaged ({type(error).__name__}); "
+            "delete it and its .safetensors, the checkpoint before then takes over"
+        ) from error
+
+
+def average(paths: Sequence[Path]) -> Weights:
+    """The mean of several checkpoints' weights (Section 6.1).
+
+    Summed in float64, one file in memory at a time.
+
+    Raises:
+        ValueError: A file is damaged, or the files belong to different models.
+    """
+    total: Weights = {}
+    for path in paths:
+        weights = read_weights(path)
+        if not total:
+            total = {name: tensor.double() for name, tensor in weights.items()}
+        elif _shapes(weights) != _shapes(total):
+            raise ValueError(f"{path}: belongs to another model than {paths[0]}")
+        else:
+            for name, tensor in weights.items():
+                total[name] += tensor
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def _shapes(weights: Weights) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in weights.items()}
+
+
+def prune(folder: RunFolder, newest: Path, every: int, keep: int) -> None:
+    """Delete the checkpoints that are no longer needed.
+
+    Args:
+        folder: The run's folder.
+        newest: The checkpoint just written, which stays.
+        every: Steps between checkpoints. One that a signal caused in between gives
+            way to the next, or it would be averaged with the others.
+        keep: How many stay.
+    """
+    saved = folder.step_checkpoints()
+    kept = [p for p in saved if p == newest or int(p.stem[5:]) % every == 0][-keep:]
+    for path in set(saved) - set(kept):
+        path.unlink()
+    resumable = {training_path(path) for path in kept[-RESUMABLE:]}
+    for path in set(folder.checkpoints.glob("*.training.pt")) - resumable:
+        path.unlink()
+
+
+class TrainingState:
+    """The model, its optimizer, and how far a run has come.
+
+    Dropout needs no state: its seed follows from the recipe's and the step.
+
+    Args:
+        model: The model to train.
+        config: How to train.
+        scaler: The scaler of fp16's gradients.
+    """
+
+    def __init__(
+        self, model: Transformer, config: TrainConfig, scaler: torch.amp.GradScaler
+    ) -> None:
+        self.model, self.config, self.scaler = model, config, scaler
+        self.optimizer = adam(model.parameters())
+        self.schedule = noam_schedule(
+            self.optimizer, model.config.d_model, config.warmup_steps, config.rate_scale
+        )
+        self.step = 0
+        """Steps taken."""
+        self.position = DataPosition()
+        """The batch that the next step begins with."""
+        self.best_loss = math.inf
+        """Lowest validation loss so far."""
+        self.skipped = 0
+        """Steps whose gradients fp16 could not hold."""
+
+    def save(self, folder: RunFolder) -> None:
+        """Write a checkpoint, and delete those that are no longer needed."""
+        path = folder.weights_after(self.step)
+        training = {
+            "step": self.step,
+            "position": tuple(self.position),
+            "best_loss": self.best_loss,
+            "skipped": self.skipped,
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "scaler": self.scaler.state_dict(),
+        }
+        # The weights come last: where they are, the checkpoint is whole.
+        save_training(training_path(path), training)
+        save_weights(path, weights_of(self.model))
+        by_time = self.config.checkpoint_minutes is not None
+        every = 1 if by_time else self.config.checkpoint_every
+        prune(folder, path, every, self.config.average_checkpoints)
+
+    def resume(self, folder: RunFolder) -> None:
+        """Be where the run was at its newest checkpoint, if there is one.
+
+        Raises:
+            ValueError: The checkpoint is damaged, belongs to another model, or has
+                more steps than are wanted.
+        """
+        saved = folder.step_checkpoints()
+        complete = [path for path in saved if training_path(path).exists()]
+        if saved and not complete:
+            raise ValueError(
+                f"{folder.checkpoints}: its checkpoints have weights but no "
+                ".training.pt to resume from; begin another run"
+            )
+        if complete:
+            path = training_path(complete[-1])
+            training = load_training(path)
+            load_weights(self.model, complete[-1])
+            self._take_over(training, path)
+        if self.step > self.config.max_steps:
+            raise ValueError(
+                f"train.max_steps = {self.config.max_steps} is less than the "
+                f"{self.step} steps that this run has; give more"
+            )
+
+    def _take_over(self, training: dict[str, Any], path: Path) -> None:
+        try:
+            self.step, self.best_loss = training["step"], training["best_loss"]
+            self.position = DataPosition(*training["position"])
+            self.skipped = training["skipped"]
+            self.optimizer.load_state_dict(training["optimizer"])
+            self.schedule.load_state_dict(training["schedule"])
+            self.scaler.load_state_dict(training["scaler"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"{path}: not the training state of this run; delete it and "
+                "its .safetensors, the checkpoint before then takes over"
+            ) from error
+
+    def average(self, folder: RunFolder) -> None:
+        """Write the mean of the last checkpoints."""
+        # Deviation D8: checkpoints a number of steps apart, not ten minutes, so that
+        # the average does not depend on how fast the machine is.
+        last = folder.step_checkpoints()[-self.config.average_checkpoints :]
+        save_weights(folder.average, average(last))

@@ -1,0 +1,96 @@
+"""Several processes that act as one: start-up and sums over all of them.
+
+Paper: §5.2
+Chapter: the_multi_gpu_trainer
+Tests: tests/training/test_distributed.py
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processes:
+    """This process's place among all that train together."""
+
+    rank: int
+    """Number of this process, from 0; only rank 0 writes files."""
+    world_size: int
+    """Number of processes."""
+    device: torch.device
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of every process's tensor, the same on all of them."""
+        if self.world_size > 1:
+            values = values.clone()
+            dist.all_reduce(values)
+        return values
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set on some process; the same answer on all of them."""
+        return bool(self.sum(torch.tensor(int(flag), device=self.device)))
+
+
+ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
+
+
+@contextmanager
+def join_processes() -> Iterator[Processes]:
+    """This process's place, from the environment that torchrun sets.
+
+    Without torchrun it is the only one. Each process takes the GPU of its local
+    rank, or the CPU where there is none.
+    """
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    rank = int(os.environ.get("RANK", "0"))
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    else:
+        device = torch.device("cpu")
+    if world_size > 1:
+        dist.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo",
+            store=_meeting_point(),
+            rank=rank,
+            world_size=world_size,
+        )
+    try:
+        yield Processes(rank=rank, world_size=world_size, device=device)
+    except RuntimeError as error:
+        if world_size > 1 and _tells_of_a_lost_process(error):
+            raise ConnectionError(
+                f"process {rank} lost another process of the run; the last checkpoint "
+                "stands, and the same command goes on from it (torchrun does so by "
+                "itself with --max-restarts)"
+            ) from error
+        raise
+    finally:
+        if world_size > 1:
+            dist.destroy_process_group()
+
+
+def _meeting_point() -> dist.Store:
+    """Where the processes of this attempt leave their addresses for each other.
+
+    A store of torchrun's own outlives a restart. Without a prefix for each attempt a
+    process would find the addresses of dead ones in it, and wait for them for ever.
+    On several machines the attempts may be counted differently, so there README tells
+    torchrun to share no store (https://github.com/pytorch/pytorch/issues/135712).
+    """
+    store, _, _ = next(dist.rendezvous("env://"))
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+        return dist.PrefixStore(f"attempt-{attempt}", store)
+    return store
+
+
+def _tells_of_a_lost_process(error: RuntimeError) -> bool:
+    """Whether the backend failed; Gloo says so in the text of a plain RuntimeError."""
+    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()

@@ -1,0 +1,90 @@
+"""The layout of a run's folder: what lies where, and which weights are its own.
+
+Paper: §6.1
+Chapter: the_multi_gpu_trainer
+Tests: tests/training/test_folder.py
+"""
+
+import json
+from pathlib import Path
+
+from transformer_lite.config import Recipe, recipe_from_dict
+
+
+class RunFolder:
+    """The folder of a run, by the names of what it holds.
+
+    Args:
+        path: The folder; it need not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        """The recipe that the run began with."""
+        self.tokenizer = path / "tokenizer.model"
+        """The vocabulary."""
+        self.corpus = path / "corpus.json"
+        """Which training data it was."""
+        self.metrics = path / "metrics.jsonl"
+        """What every step and every validation measured."""
+        self.events = path / "tensorboard"
+        """The same for TensorBoard."""
+        self.lock = path / ".lock"
+        """There while a process trains."""
+        self.checkpoints = path / "checkpoints"
+        """Weights, and what training needs to resume."""
+        self.average = self.checkpoints / "average.safetensors"
+        """The mean of the last checkpoints."""
+        self.best = self.checkpoints / "best.safetensors"
+        """The weights with the lowest validation loss."""
+
+    def weights_after(self, step: int) -> Path:
+        """Where the weights after a step lie."""
+        return self.checkpoints / f"step-{step:08d}.safetensors"
+
+    def step_checkpoints(self) -> list[Path]:
+        """The weights of every checkpoint of a step, the oldest first."""
+        return sorted(self.checkpoints.glob(f"step-{'[0-9]' * 8}.safetensors"))
+
+    def recipe(self) -> Recipe:
+        """The recipe that the run was trained by.
+
+        Raises:
+            ValueError: The folder holds no run.
+        """
+        try:
+            tables = json.loads(self.config.read_text(encoding="utf-8"))
+            if not isinstance(tables, dict):
+                raise ValueError("no table of settings")
+            return recipe_from_dict(tables)
+        except FileNotFoundError:
+            raise ValueError(
+                f"{self.config}: no such file; give the folder of a run"
+            ) from None
+        except ValueError as error:
+            raise ValueError(
+                f"{self.config}: not a run's configuration ({error}); "
+                "restore it, or begin another run"
+            ) from error
+
+    def default_weights(self) -> Path:
+        """The checkpoint to translate with: the average, the best or the newest.
+
+        Raises:
+            ValueError: There is none, or no such run.
+        """
+        if not self.path.is_dir():
+            raise ValueError(f"{self.path}: no such folder; give the folder of a run")
+        named = [path for path in (self.average, self.best) if path.exists()]
+        candidates = [*named, *reversed(self.step_checkpoints())]
+        if not candidates:
+            raise ValueError(
+                f"{self.checkpoints}: no checkpoint yet; run `train` first"
+            )
+        return candidates[0]
+
+
+def training_path(weights: Path) -> Path:
+    """Where what training needs to resume lies, beside a checkpoint's weights."""
+    return weights.with_suffix(".training.pt")

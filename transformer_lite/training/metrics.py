@@ -1,0 +1,182 @@
+"""What a run measures and says: records, TensorBoard, its first and last words.
+
+Paper: §5.2, Table 2
+Chapter: the_multi_gpu_trainer
+Tests: tests/training/test_metrics.py
+"""
+
+import json
+import math
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.tensorboard import SummaryWriter
+
+from transformer_lite.batching import batches_per_step
+from transformer_lite.config import ModelConfig, Recipe
+from transformer_lite.files import write_whole
+from transformer_lite.model import Transformer
+from transformer_lite.training.distributed import Processes
+from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.hardware import choose_precision
+
+
+class Metrics:
+    """A run's metrics.jsonl, and the same as events in its folder tensorboard/.
+
+    Use it as a context manager, which closes the events' file.
+
+    Args:
+        run: The run's folder; what is needed in it is made with the first record.
+    """
+
+    def __init__(self, run: Path) -> None:
+        folder = RunFolder(run)
+        self.path, self._events_folder = folder.metrics, folder.events
+        self._events: SummaryWriter | None = None
+
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._events:
+            self._events.close()
+            self._events = None
+
+    def add(self, step: int, **values: Any) -> None:
+        """Append a record of one step."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
+        if self._events is None:
+            # What an interrupted run wrote about this step and later ones is purged.
+            self._events = SummaryWriter(self._events_folder, purge_step=step)
+        for name, value in values.items():
+            tag = re.sub("^(train|valid)_", r"\1/", name)
+            if isinstance(value, int | float):
+                self._events.add_scalar(tag, value, step)
+            elif isinstance(value, list):
+                self._events.add_text(tag, "\n\n".join(map(str, value)), step)
+
+    def read(self) -> list[dict[str, Any]]:
+        """All records, the oldest first.
+
+        A line that a killed process left unfinished is not a record.
+
+        Raises:
+            ValueError: A line is damaged.
+        """
+        if not self.path.exists():
+            return []
+        lines = self.path.read_bytes().split(b"\n")[:-1]
+        return [self._record(number, line) for number, line in enumerate(lines, 1)]
+
+    def _record(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            record = json.loads(line)
+            record["step"] + 0  # a record has a step, and that is a number
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f"{self.path}, line {number}: not a record; delete this line"
+            ) from error
+        return record
+
+    def forget_after(self, step: int) -> None:
+        """Drop the records of later steps, which are about to be taken again."""
+        kept = [record for record in self.read() if record["step"] <= step]
+        text = "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in kept)
+        write_whole(self.path, lambda partial: partial.write_text(text, "utf-8"))
+
+
+def flops_per_token(config: ModelConfig, length: int) -> float:
+    """Floating-point operations of a training step per target token (Table 2).
+
+    PyTorch counts those of the forward pass on a pair of sentences that are each
+    `length` tokens long; the backward pass takes twice as many.
+    """
+    with torch.device("meta"):
+        # The explicit attention is counted everywhere, the fused one is not.
+        model = Transformer(replace(config, attention="explicit"))
+        ids = torch.empty(1, length, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(ids, ids)
+    return 3 * counter.get_total_flops() / length
+
+
+def announcement(
+    recipe: Recipe,
+    model: Transformer,
+    pairs: int,
+    mean_length: float,
+    processes: Processes,
+) -> str:
+    """What is about to run, and on what.
+
+    Args:
+        recipe: The run's recipe.
+        model: Its model.
+        pairs: Number of training pairs.
+        mean_length: Mean number of target tokens of a training pair.
+        processes: This process among all.
+    """
+    train = recipe.train
+    precision = choose_precision(train.precision, processes.device)
+    chosen = "found by detection" if train.precision == "auto" else "as asked"
+    batches = batches_per_step(train, processes.world_size)
+    tokens = batches * train.batch_tokens
+    length = min(math.ceil(mean_length), recipe.model.max_len)
+    flops = tokens * flops_per_token(recipe.model, length)
+    each = batches // processes.world_size
+    return "\n".join(
+        [
+            f"model      {model.num_parameters():,} parameters",
+            f"data       {pairs:,} pairs, {mean_length:.1f} target tokens each",
+            f"devices    {processes.world_size} × {_device(processes.device)}",
+            f"precision  {precision} ({chosen})"
+            + (", compiled" if train.compile else ""),
+            f"step       {batches} × {train.batch_tokens:,} tokens at most, "
+            f"{each} on each device; {flops:.2e} floating-point operations",
+            f"run        {train.max_steps:,} steps, "
+            f"about {train.max_steps * tokens / (pairs * mean_length):.1f} epochs",
+        ]
+    )
+
+
+def run_summary(recipe: Recipe, metrics: Metrics) -> str:
+    """What a finished run measured, to be pasted into a report."""
+    records = metrics.read()
+    steps = [record for record in records if "train_loss" in record]
+    validations = [record for record in records if "valid_loss" in record]
+    tokens = sum(record["tokens"] for record in steps)
+    seconds = sum(r["tokens"] / max(r["tokens_per_second"], 1) for r in steps)
+    best = min(validations, key=lambda record: record["valid_loss"])
+    lines = [
+        f"steps      {len(steps):,}, {tokens:,} target tokens",
+        f"training   {timedelta(seconds=round(seconds))}, "
+        f"{tokens / seconds:,.0f} target tokens a second",
+        f"validation perplexity {best['valid_perplexity']:.2f} "
+        f"at step {best['step']:,} (the best)",
+    ]
+    if "valid_bleu" in validations[-1]:
+        lines.append(
+            f"           BLEU {validations[-1]['valid_bleu']:.1f} at the end (greedy, "
+            "first sentences; `evaluate` gives the real one)"
+        )
+    if steps[-1]["skipped_steps"]:
+        lines.append(f"skipped    {steps[-1]['skipped_steps']} steps, for fp16's range")
+    lines.append(
+        f"average    of the last checkpoints, {recipe.train.average_checkpoints} at "
+        "most, for translate and evaluate"
+    )
+    return "\n".join(lines)
+
+
+def _device(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {torch.get_num_threads()} threads"

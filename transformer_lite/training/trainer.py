@@ -1,0 +1,300 @@
+"""Training: steps, validations and checkpoints, resumed where it stopped.
+
+Paper: §5
+Chapter: the_multi_gpu_trainer
+Tests: tests/training/test_trainer.py, tests/training/test_loader.py
+"""
+
+import math
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import tqdm
+
+from transformer_lite.batching import Batch, BatchStream, StepBatches
+from transformer_lite.config import TrainConfig
+from transformer_lite.loss import perplexity
+from transformer_lite.model import Transformer
+from transformer_lite.training import checkpoint
+from transformer_lite.training.checkpoint import TrainingState
+from transformer_lite.training.distributed import ONE_CPU, Processes
+from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.hardware import choose_precision, matrix_products
+from transformer_lite.training.metrics import Metrics
+from transformer_lite.training.step import (
+    Objective,
+    StepReport,
+    evaluation_mode,
+    train_step,
+    validate,
+)
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """A list that gets a signal's number in when one asks the run to end."""
+    received: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, _: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def prefetch(items: Iterator[Any]) -> Iterator[tuple[Any, float]]:
+    """Each item with the seconds that were spent waiting for it.
+
+    One item is made ahead, in a thread. An error in making it is raised where the
+    item would have been given.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader") as loader:
+        coming = loader.submit(next, items, None)
+        while True:
+            start = time.perf_counter()
+            item = coming.result()
+            waited = time.perf_counter() - start
+            if item is None:
+                return
+            coming = loader.submit(next, items, None)
+            yield item, waited
+
+
+OnValidation = Callable[[], dict[str, Any]]
+"""Called after each validation; what it returns is recorded with it."""
+
+STEPS_TO_JUDGE_BY = 20
+"""After so many steps the run says how long it will take."""
+SMALLEST_SCALE = 2.0**-10
+"""Where the scale of fp16's gradients is below this, the weights are spoiled."""
+
+
+class Trainer:
+    """A run: steps, validations and checkpoints, gone on with where it stopped.
+
+    Args:
+        model: The model to train, on the device of `processes`.
+        stream: The training batches.
+        validation: The validation batches.
+        config: How to train.
+        run: The run's folder; metrics and checkpoints/ are written there.
+        processes: This process among all.
+        on_validation: Called after each validation; what it returns is recorded.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        stream: BatchStream,
+        validation: Sequence[Batch],
+        config: TrainConfig,
+        run: Path,
+        processes: Processes = ONE_CPU,
+        on_validation: OnValidation = dict,
+    ) -> None:
+        self.model, self.stream, self.validation = model, stream, validation
+        self.config, self.processes = config, processes
+        self.on_validation = on_validation
+        self.metrics = Metrics(run)
+        self.folder = RunFolder(run)
+        self.precision = choose_precision(config.precision, processes.device)
+        scaler = torch.amp.GradScaler(
+            processes.device.type, enabled=self.precision == "fp16"
+        )
+        self.state = TrainingState(model, config, scaler)
+        self._last_save = time.monotonic()
+
+    def train(self) -> bool:
+        """Take the steps that are left; False if a signal ended the run early.
+
+        Goes on from the newest checkpoint in the run's folder, if there is one.
+
+        Raises:
+            ValueError: A checkpoint is damaged, or belongs to another model.
+            FloatingPointError: The loss is no longer a finite number.
+        """
+        self.state.resume(self.folder)
+        if self.processes.rank == 0:
+            self.metrics.forget_after(self.state.step)
+            if self.state.step:
+                tqdm.write(f"going on after step {self.state.step:,}", file=sys.stderr)
+            if self.state.step < self.config.max_steps:
+                # An average of an earlier end would be taken for this run's.
+                self.folder.average.unlink(missing_ok=True)
+        objective = self._objective()
+        steps = prefetch(self.stream.steps(self.state.position))
+        self.model.train()
+        self._last_save = time.monotonic()
+        with (
+            stop_signals() as stop,
+            matrix_products(self.precision),
+            self.metrics,
+            self._progress_bar() as bar,
+        ):
+            first, begun = self.state.step, time.perf_counter()
+            while self.state.step < self.config.max_steps:
+                if self.state.step == first + STEPS_TO_JUDGE_BY:
+                    self._expect(time.perf_counter() - begun)
+                # All processes stop after the same step.
+                if self.processes.any(bool(stop)):
+                    self._save()
+                    return False
+                self._step(objective, *next(steps), bar)
+                if self._is_due(self.config.validate_every):
+                    self._validate()
+                if self._checkpoint_is_due():
+                    self._save()
+        if self.processes.rank == 0:
+            self.state.average(self.folder)
+        return True
+
+    def _expect(self, seconds: float) -> None:
+        """Say how long the rest will take; validations come on top."""
+        left = self.config.max_steps - self.state.step
+        if self.processes.rank == 0:
+            expected = timedelta(seconds=round(left * seconds / STEPS_TO_JUDGE_BY))
+            tqdm.write(f"expected   {expected} for {left:,} steps", file=sys.stderr)
+
+    def _step(
+        self, objective: nn.Module, step: StepBatches, waited: float, bar: tqdm
+    ) -> None:
+        start = time.perf_counter()
+        rate = self.state.schedule.get_last_lr()[0]
+        report = train_step(
+            objective,
+            step.batches,
+            self.state.optimizer,
+            (self.config.seed, self.state.step),
+            self.processes,
+            self.precision,
+            self.state.scaler,
+        )
+        self.state.schedule.step()
+        self.state.step += 1
+        self.state.position = step.position
+        if not report.is_finite:
+            self._skip(report, step.batches, rate)
+        seconds = waited + time.perf_counter() - start
+        speed = report.tokens / seconds
+        if self.processes.rank == 0:
+            self.metrics.add(
+                self.state.step,
+                train_loss=report.loss,
+                train_perplexity=perplexity(report.nll),
+                rate=rate,
+                gradient_norm=report.gradient_norm,
+                tokens=report.tokens,
+                tokens_per_second=round(speed),
+                padding=sum(b.padding for b in step.batches) / len(step.batches),
+                loader_wait=waited / seconds,
+                memory_gib=_memory_in_use(self.processes.device),
+                skipped_steps=self.state.skipped,
+            )
+        bar.set_postfix_str(
+            f"{speed:,.0f} tokens/s, loss {report.loss:.3f}, rate {rate:.1e}",
+            refresh=False,
+        )
+        bar.update()
+
+    def _skip(self, report: StepReport, batches: Sequence[Batch], rate: float) -> None:
+        """Count a step that was not taken, or end the run where that is no accident.
+
+        Too large a gradient is part of fp16: the scaler halves its scale and goes on.
+        """
+        if (
+            self.state.scaler.is_enabled()
+            and self.state.scaler.get_scale() >= SMALLEST_SCALE
+        ):
+            self.state.skipped += 1
+            return
+        pairs = ", ".join(str(number + 1) for b in batches for number in b.pairs)
+        raise FloatingPointError(
+            f"step {self.state.step}: the loss is {report.loss} and the gradient's "
+            f"norm {report.gradient_norm} at learning rate {rate:.2e}, on the "
+            f"training pairs {pairs}; begin another run with a smaller "
+            "train.rate_scale or more train.warmup_steps, the checkpoints stay as they "
+            "are"
+        )
+
+    def _validate(self) -> None:
+        report = validate(self.model, self.validation, self.config.label_smoothing)
+        if not math.isfinite(report.loss):
+            raise FloatingPointError(
+                f"step {self.state.step}: the validation loss is {report.loss}; begin "
+                "another run with a smaller train.rate_scale or more train.warmup_steps"
+            )
+        if self.processes.rank != 0:
+            return
+        with evaluation_mode(self.model):
+            extra = self.on_validation()
+        self.metrics.add(
+            self.state.step,
+            valid_loss=report.loss,
+            valid_perplexity=report.perplexity,
+            **extra,
+        )
+        tqdm.write(
+            f"step {self.state.step:,}: validation loss {report.loss:.3f} "
+            f"(label-smoothed), perplexity {report.perplexity:.2f}",
+            file=sys.stderr,
+        )
+        if report.loss < self.state.best_loss:
+            self.state.best_loss = report.loss
+            weights = checkpoint.weights_of(self.model)
+            checkpoint.save_weights(self.folder.best, weights)
+
+    def _save(self) -> None:
+        self._last_save = time.monotonic()
+        if self.processes.rank == 0:
+            self.state.save(self.folder)
+
+    def _objective(self) -> nn.Module:
+        """The model with its loss, for all processes and compiled if that is asked."""
+        if self.config.compile:
+            # Layer by layer: all layers of a kind share one compilation.
+            for layer in [*self.model.encoder.layers, *self.model.decoder.layers]:
+                layer.compile(dynamic=True)
+        objective = Objective(self.model, self.config.label_smoothing)
+        if self.processes.world_size == 1:
+            return objective
+        # The gradients live in the buckets that are sent: nothing is copied there.
+        return DistributedDataParallel(objective, gradient_as_bucket_view=True)
+
+    def _is_due(self, every: int) -> bool:
+        return self.state.step % every == 0 or self.state.step == self.config.max_steps
+
+    def _checkpoint_is_due(self) -> bool:
+        minutes = self.config.checkpoint_minutes
+        if minutes is None or self.state.step == self.config.max_steps:
+            return self._is_due(self.config.checkpoint_every)
+        return time.monotonic() - self._last_save >= 60 * minutes
+
+    def _progress_bar(self) -> tqdm:
+        return tqdm(
+            total=self.config.max_steps,
+            initial=self.state.step,
+            unit="step",
+            disable=self.processes.rank != 0,
+            smoothing=0.05,
+        )
+
+
+def _memory_in_use(device: torch.device) -> float:
+    """Memory in GiB: the most that a GPU has held, or what the process holds now."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    return psutil.Process().memory_info().rss / 2**30
