@@ -121,7 +121,8 @@ def test_there_is_one_setup_cell(path):
 
 def test_setup_cell_sees_to_every_dependency_but_torch_and_ipython():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    requirements = tomllib.loads(text)["project"]["dependencies"]
+    project = tomllib.loads(text)["project"]
+    requirements = project["dependencies"] + project["optional-dependencies"]["book"]
     names = {re.match(r"[\w-]+", requirement).group() for requirement in requirements}
     assert set(tool.setup_dependencies()) == names - {"torch", "ipython"}
     assert all(f" {name}" in tool.setup_source() for name in tool.setup_dependencies())

@@ -15,7 +15,7 @@ _HOME = {
     "Translator": "inference.translator",
 }
 
-__all__ = list(_HOME)  # noqa: PLE0604, a list of strings all the same
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
