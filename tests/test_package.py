@@ -1,0 +1,25 @@
+"""The package's front door: a few names, loaded when they are asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+import transformer_lite
+
+
+@pytest.mark.parametrize("name", transformer_lite.__all__)
+def test_every_name_at_the_door_is_the_one_from_its_module(name):
+    item = getattr(transformer_lite, name)
+    assert getattr(item, "__name__", name) == name
+    assert name in dir(transformer_lite)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="Transfomer"):
+        transformer_lite.Transfomer  # noqa: B018
+
+
+def test_importing_the_package_does_not_load_pytorch():
+    script = "import sys, transformer_lite; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
