@@ -5,7 +5,8 @@
 The recurrent model with one context vector, the same with additive attention, and the
 Transformer get the same sentences of the toy corpus in the same batches for the same
 number of steps. With MODEL and SEED, only that one is trained; otherwise all nine are
-that OUT.json does not hold yet. Chapters 1 and 2 read results/recurrent.json.
+that OUT.json does not hold yet. Chapters 1 and 2 read what it wrote once, which comes
+with the package: transformer_lite/book/recurrent.json.
 """
 
 import json
@@ -175,13 +176,8 @@ def run(name: str, seed: int) -> dict:
     }
 
 
-if __name__ == "__main__":
-    out = Path(sys.argv[1])
-    wanted = [
-        (n, s) for n in CONFIGURATION["peak_rate"] for s in CONFIGURATION["seeds"]
-    ]
-    if len(sys.argv) > 2:
-        wanted = [(sys.argv[2], int(sys.argv[3]))]
+def main(out: Path, wanted: list[tuple[str, int]]) -> None:
+    """Train what the file does not hold yet, and write it down after each training."""
     for name, seed in wanted:
         runs = json.loads(out.read_text("utf-8"))["runs"] if out.exists() else {}
         if str(seed) in runs.get(name, {}):
@@ -197,3 +193,9 @@ if __name__ == "__main__":
         }
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         out.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    every = [(n, s) for n in CONFIGURATION["peak_rate"] for s in CONFIGURATION["seeds"]]
+    out, *one = sys.argv[1:]
+    main(Path(out), [(one[0], int(one[1]))] if one else every)

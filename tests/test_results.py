@@ -2,11 +2,13 @@
 
 import importlib.util
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from transformer_lite.book.recurrent import RECORDING, recorded_runs
 from transformer_lite.config import (
     ModelConfig,
     Recipe,
@@ -20,12 +22,20 @@ from transformer_lite.data.prepare import prepare
 from transformer_lite.training.run import train_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = sorted((ROOT / "results").glob("*.json"))
+RESULTS = [*sorted((ROOT / "results").glob("*.json")), RECORDING]
 RUNS = [path for path in RESULTS if '"scores"' in path.read_text(encoding="utf-8")]
 
-spec = importlib.util.spec_from_file_location("record", ROOT / "results" / "record.py")
-tool = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tool)
+
+def script(name):
+    """A script of results/ as a module."""
+    path = ROOT / "results" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = script("record")
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +86,19 @@ def test_a_stored_run_has_the_recipe_of_its_name(path):
     ran = recipe_from_dict(stored["configuration"])
     assert ran.train == recipe.train
     assert replace(ran.model, vocab_size=37_000) == recipe.model
+
+
+def test_the_recurrent_models_are_trained_and_recorded_as_the_chapters_read_them(
+    tmp_path, monkeypatch
+):
+    trainings = script("recurrent")
+    small = {"train_pairs": 1300, "test_pairs": 17, "steps": 3, "warmup_steps": 2}
+    small |= {"d_model": 8, "transformer_d_ff": 11, "batch_pairs": 5}
+    monkeypatch.setattr(trainings, "CONFIGURATION", trainings.CONFIGURATION | small)
+    stored = recorded_runs()
+    trainings.main(tmp_path / "out.json", [(name, 7) for name in stored])
+    runs = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["runs"]
+    assert runs.keys() == stored.keys()
+    for name, seeds in runs.items():
+        assert seeds["7"].keys() == stored[name]["1"].keys()
+        assert len(seeds["7"]["exact"]) == len(seeds["7"]["wrong_tokens"]) == 17

@@ -8,7 +8,9 @@ Chapter: 01_introduction, 02_background
 Tests: tests/book/test_recurrent.py
 """
 
+import json
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -18,6 +20,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transformer_lite.embeddings import Embedding
 from transformer_lite.tokenizer import PAD
+
+RECORDING = Path(__file__).with_name("recurrent.json")
+"""Trainings of both models and the Transformer, by results/recurrent.py."""
+
+
+def recorded_runs() -> dict[str, dict[str, dict]]:
+    """What each recorded training gave, by the model's name and the seed."""
+    return json.loads(RECORDING.read_text(encoding="utf-8"))["runs"]
 
 
 class AdditiveAttention(nn.Module):
