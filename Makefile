@@ -5,6 +5,9 @@
 #   make book         build the book; any warning is an error
 #   make notebooks    run the notebooks again and store their outputs
 #                     (make notebooks ONLY="03_2_1_scaled_dot_product_attention")
+#   make processors   make test on other processors' ways through the same arithmetic
+#   make colab        run the notebooks as in Colab: old IPython, no package, empty folder
+#                     (the package of the last commit; make colab ONLY=02_background)
 #   make bench        time training and translating side by side with the peers
 #   make clean        remove the environment and everything that was built
 #
@@ -18,12 +21,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 VENV_BENCH := .venv-bench
+VENV_COLAB := .venv-colab
 
 # Two workers share the tests, so each computes with one thread. One thread also keeps
 # the last digits of sums, and with them the stored outputs, the same on every machine.
 export OMP_NUM_THREADS := 1
 
-.PHONY: test book notebooks bench clean
+# What Colab brings and the package needs; torch is the book's.
+COLAB := ipython==7.34.0 ipykernel==6.17.1 numpy==2.1.3 matplotlib==3.10.0 nbconvert
+
+.PHONY: test book notebooks processors plain avx2 colab bench clean
 
 test: $(READY)
 	$(BIN)/python -m pytest --nbval --nbval-current-env -n 2 --dist loadfile $(TESTS)
@@ -36,6 +43,29 @@ notebooks: $(READY)
 	$(BIN)/python book/tools/notebooks.py $(ONLY)
 	$(BIN)/python book/tools/make_map.py
 	$(BIN)/python book/tools/link_glossary.py
+
+# PyTorch, oneDNN and MKL choose their loops by the processor. These variables have them
+# choose as on one without wide vectors, and as on one with AVX2, there with two threads.
+processors: plain avx2 test
+
+plain: export ATEN_CPU_CAPABILITY := default
+plain: export ONEDNN_MAX_CPU_ISA := SSE41
+plain: export MKL_CBWR := COMPATIBLE
+
+avx2: export ATEN_CPU_CAPABILITY := avx2
+avx2: export ONEDNN_MAX_CPU_ISA := AVX2
+avx2: export MKL_CBWR := AVX2
+avx2: export OMP_NUM_THREADS := 2
+
+plain avx2:
+	$(MAKE) test OMP_NUM_THREADS=$(OMP_NUM_THREADS)
+
+colab:
+	rm -rf $(VENV_COLAB)
+	$(PYTHON) -m venv $(VENV_COLAB)
+	$(VENV_COLAB)/bin/python -m pip install --quiet $(COLAB) $$(grep ^torch== requirements.txt)
+	env -u PYTHONPATH TRANSFORMER_LITE_GIT=file://$(CURDIR) \
+	  $(VENV_COLAB)/bin/python book/tools/colab.py notebooks/$(or $(ONLY),*).ipynb
 
 bench: $(VENV_BENCH)/.installed
 	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)
@@ -56,5 +86,5 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_BENCH) _build build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_BENCH) $(VENV_COLAB) _build build *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find book notebooks tests transformer_lite -name __pycache__ -prune -exec rm -rf {} +
