@@ -241,7 +241,9 @@ def test_sentences_longer_than_the_model_are_named_before_training(
 ):
     max_len = int(longest(data / "one"))
     short = changed(changed(recipe, "model", max_len=max_len), "search", max_extra=1)
-    with pytest.raises(ValueError, match=rf"longer than model.max_len = {max_len}; give a larger"):
+    with pytest.raises(
+        ValueError, match=rf"longer than model.max_len = {max_len}; give a larger"
+    ):
         train_recipe(short, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

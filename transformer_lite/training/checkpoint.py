@@ -123,19 +123,19 @@ def _shapes(weights: Weights) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in weights.items()}
 
 
-def prune(folder: RunFolder, newest: Path, every: int, keep: int) -> None:
-    """Delete the checkpoints that are no longer needed.
+def prune(folder: RunFolder, newest: Path, keep: int) -> None:
+    """Delete the checkpoints that a new one makes superfluous.
 
     Args:
         folder: The run's folder.
-        newest: The checkpoint just written, which stays.
-        every: Steps between checkpoints. One that a signal caused in between gives
-            way to the next, or it would be averaged with the others.
-        keep: How many stay.
+        newest: The checkpoint just written. Later ones belong to steps that are being
+            taken again.
+        keep: How many regular checkpoints stay. One that a signal caused gives way to
+            the next.
     """
-    saved = folder.step_checkpoints()
-    kept = [p for p in saved if p == newest or int(p.stem[5:]) % every == 0][-keep:]
-    for path in set(saved) - set(kept):
+    regular = [path for path in folder.step_checkpoints() if path <= newest]
+    kept = sorted({*regular[-keep:], newest})
+    for path in set(folder.resumable_checkpoints()) - set(kept):
         path.unlink()
     resumable = {training_path(path) for path in kept[-RESUMABLE:]}
     for path in set(folder.checkpoints.glob("*.training.pt")) - resumable:
@@ -170,9 +170,17 @@ class TrainingState:
         self.skipped = 0
         """Steps whose gradients fp16 could not hold."""
 
-    def save(self, folder: RunFolder) -> None:
-        """Write a checkpoint, and delete those that are no longer needed."""
-        path = folder.weights_after(self.step)
+    def save(self, folder: RunFolder, stopped: bool = False) -> None:
+        """Write a checkpoint, and delete those that it makes superfluous.
+
+        Args:
+            folder: The run's folder.
+            stopped: Whether a signal asks for it. Where the step has a regular one
+                already, that serves.
+        """
+        if stopped and folder.weights_after(self.step).exists():
+            return
+        path = folder.weights_after(self.step, stopped)
         training = {
             "step": self.step,
             "position": tuple(self.position),
@@ -185,9 +193,7 @@ class TrainingState:
         # The weights come last: where they are, the checkpoint is whole.
         save_training(training_path(path), training)
         save_weights(path, weights_of(self.model))
-        by_time = self.config.checkpoint_minutes is not None
-        every = 1 if by_time else self.config.checkpoint_every
-        prune(folder, path, every, self.config.average_checkpoints)
+        prune(folder, path, self.config.average_checkpoints)
 
     def resume(self, folder: RunFolder) -> None:
         """Be where the run was at its newest checkpoint, if there is one.
@@ -196,7 +202,7 @@ class TrainingState:
             ValueError: The checkpoint is damaged, belongs to another model, or has
                 more steps than are wanted.
         """
-        saved = folder.step_checkpoints()
+        saved = folder.resumable_checkpoints()
         complete = [path for path in saved if training_path(path).exists()]
         if saved and not complete:
             raise ValueError(

@@ -151,7 +151,7 @@ class Trainer:
                     self._expect(time.perf_counter() - begun)
                 # All processes stop after the same step.
                 if self.processes.any(bool(stop)):
-                    self._save()
+                    self._save(stopped=True)
                     return False
                 self._step(objective, *next(steps), bar)
                 if self._is_due(self.config.validate_every):
@@ -257,10 +257,10 @@ class Trainer:
             weights = checkpoint.weights_of(self.model)
             checkpoint.save_weights(self.folder.best, weights)
 
-    def _save(self) -> None:
+    def _save(self, stopped: bool = False) -> None:
         self._last_save = time.monotonic()
         if self.processes.rank == 0:
-            self.state.save(self.folder)
+            self.state.save(self.folder, stopped)
 
     def _objective(self) -> nn.Module:
         """The model with its loss, for all processes and compiled if that is asked."""
