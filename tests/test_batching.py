@@ -2,7 +2,6 @@
 
 import re
 import time
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -242,7 +241,7 @@ def test_all_processes_stand_at_the_same_position():
     ("whole", "batch", "world_size", "expected"),
     [
         (None, 3125, 1, 1),
-        (None, 3125, 8, 8),
+        (None, 25_000, 1, 1),
         (25_000, 25_000, 1, 1),
         (25_000, 3125, 1, 8),
         (25_000, 3125, 4, 8),
@@ -258,15 +257,30 @@ def test_batches_of_a_step_do_not_depend_on_the_number_of_processes(
     assert batches_per_step(config, world_size) == expected
 
 
-@pytest.mark.parametrize(("batch", "world_size"), [(3125, 3), (25_000, 2), (10_000, 4)])
+@pytest.mark.parametrize("whole", [25_000, None])
+@pytest.mark.parametrize(
+    ("batch", "world_size"), [(3125, 3), (25_000, 8), (10_000, 4), (3125, 16)]
+)
 def test_processes_that_cannot_share_a_step_evenly_are_told_a_size_that_works(
-    batch, world_size
+    whole, batch, world_size
 ):
-    config = TrainConfig(batch_tokens=batch, global_batch_tokens=25_000)
+    config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
     with pytest.raises(ValueError, match=f"{world_size} processes cannot") as error:
         batches_per_step(config, world_size)
-    remedy = int(re.search(r"batch_tokens of (\d+)", str(error.value))[1])
-    assert batches_per_step(replace(config, batch_tokens=remedy), world_size) > 0
+    said = str(error.value)
+    each, together = map(int, re.findall(r"batch-tokens (\d+)", said))
+    assert together == (whole or batch)
+    remedy = TrainConfig(batch_tokens=each, global_batch_tokens=together)
+    batches = batches_per_step(remedy, world_size)
+    assert batches % world_size == 0
+    assert batches * each == pytest.approx(together, rel=0.01)
+
+
+def test_a_run_cannot_resume_on_a_number_of_processes_that_would_change_its_steps():
+    config = TrainConfig(batch_tokens=3125, global_batch_tokens=25_000)
+    assert [batches_per_step(config, world_size) for world_size in (8, 4, 1)] == [8] * 3
+    with pytest.raises(ValueError, match=r"3 processes .* number .* divides 8, or"):
+        batches_per_step(config, 3)
 
 
 def test_a_batch_adds_ends_and_padding():

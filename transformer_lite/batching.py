@@ -180,17 +180,20 @@ def _cut(
 def batches_per_step(config: TrainConfig, world_size: int) -> int:
     """How many batches a step has, over all processes (Section 5.1).
 
+    The recipe alone decides: a run that resumes on other machines takes the same steps.
+
     Raises:
         ValueError: The processes cannot share so many batches evenly.
     """
-    wanted = config.global_batch_tokens or config.batch_tokens * world_size
+    wanted = config.global_batch_tokens or config.batch_tokens
     number = max(1, round(wanted / config.batch_tokens))
     if number % world_size:
         each = -(-number // world_size)  # rounded up
         raise ValueError(
-            f"train.global_batch_tokens = {wanted} is {number} × train.batch_tokens = "
-            f"{config.batch_tokens}, which {world_size} processes cannot share evenly; "
-            f"give a batch_tokens of {wanted // (world_size * each)}"
+            f"a step is {number} × train.batch_tokens = {config.batch_tokens}, which "
+            f"{world_size} processes cannot share evenly; start a number of processes "
+            f"that divides {number}, or begin another run with --train.batch-tokens "
+            f"{wanted // (world_size * each)} --train.global-batch-tokens {wanted}"
         )
     return number
 

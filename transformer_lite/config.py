@@ -91,10 +91,10 @@ class TrainConfig:
 
     batch_tokens: int = 25_000
     """Most source tokens and most target tokens of a batch, with padding (§5.1).
-    A process computes one batch at a time."""
+    A process holds one batch at a time in its memory."""
     global_batch_tokens: int | None = None
-    """Tokens of a whole step: as many batches, on however many processes. By default
-    each process has one batch a step."""
+    """Tokens of a whole step, in batches that all processes share: their number never
+    changes a step. By default a step is one batch."""
     max_steps: int = 100_000
     """Optimizer steps of the whole run (§5.2)."""
     warmup_steps: int = 4_000

@@ -1,8 +1,14 @@
 """Two processes that act as one."""
 
 import os
+import re
+import shutil
+import signal
 import socket
+import time
 import traceback
+from itertools import count
+from unittest import mock
 
 import pytest
 import torch
@@ -21,7 +27,11 @@ from transformer_lite.batching import (
 )
 from transformer_lite.config import ModelConfig, TrainConfig
 from transformer_lite.model import Transformer
+from transformer_lite.training import checkpoint, trainer
+from transformer_lite.training.checkpoint import save_weights
+from transformer_lite.training.checkpoint import weights_of as weights_by_name
 from transformer_lite.training.distributed import ONE_CPU, join_processes
+from transformer_lite.training.folder import RunFolder
 from transformer_lite.training.step import Objective, train_step
 from transformer_lite.training.trainer import Trainer
 
@@ -58,8 +68,8 @@ def weights_of(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def trained_model(processes, run):
-    """A model after seven steps of four batches each, dropout included."""
+def trainer_of(processes, run, precision="fp32", model=None, **changes):
+    """The trainer of seven steps of four batches each, dropout included."""
     config = TrainConfig(
         batch_tokens=12,
         global_batch_tokens=48,
@@ -68,17 +78,72 @@ def trained_model(processes, run):
         rate_scale=0.1,
         validate_every=7,
         checkpoint_every=7,
-        precision="fp32",
+        precision=precision,
+        **changes,
     )
     lists = [[4 + (i * j) % 25 for j in range(1, 2 + i % 7)] for i in range(41)]
     sides = (Sequences.from_lists(lists), Sequences.from_lists(lists))
     number = batches_per_step(config, processes.world_size)
     place = (number, processes.rank, processes.world_size)
     stream = BatchStream(*sides, config.batch_tokens, config.seed, *place)
-    model = some_model(dropout=0.3).model
-    validation = fixed_batches(*sides, 100)
-    assert Trainer(model, stream, validation, config, run, processes).train()
-    return model
+    model = model or some_model(dropout=0.3).model
+    return Trainer(model, stream, fixed_batches(*sides, 100), config, run, processes)
+
+
+def trained_model(processes, run, **changes):
+    made = trainer_of(processes, run, **changes)
+    assert made.train()
+    return made.model
+
+
+def stop_after(step, of):
+    """A patch of `train_step` that sends this process a signal in one step."""
+    steps = count(1)
+
+    def then_stop(*arguments):
+        if next(steps) == step and of:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return train_step(*arguments)
+
+    return mock.patch.object(trainer, "train_step", then_stop)
+
+
+def slow_save(path, weights):
+    time.sleep(3)
+    save_weights(path, weights)
+
+
+def stopped_by_the_second(processes, run):
+    """What each process finds on leaving a run that a signal to the second stopped."""
+    slow = mock.patch.object(checkpoint, "save_weights", slow_save)
+    with slow, stop_after(3, of=processes.rank == 1):
+        finished = trainer_of(processes, run).train()
+    left_with = [path.name for path in RunFolder(run).resumable_checkpoints()]
+    processes.gather(None)
+    if processes.rank == 0:
+        shutil.copytree(run, run.with_name("stopped"))
+    processes.gather(None)
+    return {"finished": finished, "left_with": left_with}
+
+
+def mistake_in_resuming(processes, run):
+    try:
+        trainer_of(processes, run).train()
+    except ValueError as error:
+        return str(error)
+
+
+def resumed_from_different_files(processes, stopped):
+    """What is said where the second process sees no checkpoint, or another one."""
+    own = stopped if processes.rank == 0 else stopped.with_name("own")
+    if processes.rank == 1:
+        shutil.copytree(stopped, own)
+        (own / "checkpoints" / "step-00000003.stopped.safetensors").unlink()
+    missing = mistake_in_resuming(processes, own)
+    if processes.rank == 1:
+        weights = dict(weights_by_name(some_model().model))
+        save_weights(own / "checkpoints" / "step-00000003.stopped.safetensors", weights)
+    return {"missing": missing, "different": mistake_in_resuming(processes, own)}
 
 
 def counted_sum(sums, bucket):
@@ -108,6 +173,19 @@ def as_rank(rank, port, results):
             parallel.register_comm_hook(sums, counted_sum)
             one_step(parallel, [batch, *MORE[rank]], processes=processes)
             trained = trained_model(processes, results / f"run{rank}")
+            stopped = stopped_by_the_second(processes, results / "run")
+            resumed = trained_model(processes, results / "run")
+            halves = {
+                precision: weights_of(
+                    trained_model(
+                        processes,
+                        results / precision,
+                        precision=precision,
+                        model=some_model(dropout=0.3).model.float(),
+                    )
+                )
+                for precision in ("fp32", "bf16", "fp16")
+            }
             found = {
                 "rank": processes.rank,
                 "world_size": processes.world_size,
@@ -120,6 +198,10 @@ def as_rank(rank, port, results):
                 "wrote": (results / f"run{rank}").exists(),
                 "any": [processes.any(flag) for flag in (rank == 1, False)],
                 "report": tuple(report),
+                "resumed": weights_of(resumed),
+                **stopped,
+                **halves,
+                **resumed_from_different_files(processes, results / "stopped"),
             }
         found["left"] = not dist.is_initialized()
         torch.save(found, results / f"{rank}.pt")
@@ -129,9 +211,14 @@ def as_rank(rank, port, results):
 
 
 @pytest.fixture(scope="module")
-def two_processes(tmp_path_factory):
+def results(tmp_path_factory):
+    """The folder that the two processes write into."""
+    return tmp_path_factory.mktemp("ranks")
+
+
+@pytest.fixture(scope="module")
+def two_processes(results):
     """What rank 0 and rank 1 found."""
-    results = tmp_path_factory.mktemp("ranks")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -223,6 +310,45 @@ def test_a_recipe_takes_the_same_steps_on_one_process_and_on_two(
 def test_all_processes_have_the_same_weights_after_many_steps(two_processes):
     first, second = (found["trained"] for found in two_processes)
     assert torch.equal(first, second)
+
+
+def test_no_process_leaves_a_stopped_run_before_its_checkpoint_is_whole(two_processes):
+    # The signal reached the second process; saving took the first three seconds.
+    for found in two_processes:
+        assert not found["finished"]
+        assert found["left_with"] == ["step-00000003.stopped.safetensors"]
+
+
+def test_two_processes_resume_as_if_nothing_had_stopped_them(two_processes):
+    first, second = (found["resumed"] for found in two_processes)
+    assert torch.equal(first, two_processes[0]["trained"])
+    assert torch.equal(first, second)
+
+
+def test_one_process_resumes_what_two_began(two_processes, results):
+    resumed = weights_of(trained_model(ONE_CPU, results / "stopped"))
+    assert_close(resumed, two_processes[0]["trained"], **EXACT)
+
+
+def test_all_processes_end_where_one_does_not_see_the_checkpoint(two_processes):
+    said = r"step-00000003\.stopped\.safetensors: not found.*one common folder"
+    first, second = (found["missing"] for found in two_processes)
+    assert re.match(f"process 1: .*/own/.*{said}", first)
+    assert re.match(f".*/own/.*{said}", second)
+
+
+def test_all_processes_end_where_their_checkpoints_differ(two_processes):
+    for found in two_processes:
+        assert "stopped.safetensors: not the same file" in found["different"]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_two_processes_learn_in_half_precision_as_in_fp32(two_processes, precision):
+    first, second = (found[precision] for found in two_processes)
+    assert torch.equal(first, second)
+    start = weights_of(some_model().model.float())
+    exact = two_processes[0]["fp32"] - start
+    assert 0 < (first - start - exact).norm() < 0.2 * exact.norm()
 
 
 def test_the_first_process_alone_writes(two_processes):

@@ -138,6 +138,7 @@ num_heads = 2
 max_len = 64
 [train]
 batch_tokens = 60
+global_batch_tokens = 120
 max_steps = {max_steps}
 warmup_steps = 3
 checkpoint_every = 5

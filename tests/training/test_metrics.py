@@ -1,6 +1,7 @@
 """The file of what a run measured."""
 
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,8 +91,11 @@ def test_numbers_are_tensorboard_scalars_too(tmp_path):
     }
 
 
-def test_events_of_steps_that_are_taken_again_are_purged(tmp_path):
+def test_events_of_steps_that_are_taken_again_are_purged(tmp_path, monkeypatch):
+    now = time.time()
     for first in (1, 3):
+        # TensorBoard reads files by the seconds in their names; a run resumes later.
+        monkeypatch.setattr(time, "time", lambda first=first: now + 10 * first)
         with Metrics(tmp_path) as metrics:
             metrics.forget_after(first - 1)
             for step in range(first, 5):

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from filelock import FileLock
 
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
 from transformer_lite.data.corpora import Corpus
 from transformer_lite.data.prepare import prepare
-from transformer_lite.data.store import IDS, PreparedCorpus
+from transformer_lite.data.store import IDS, SIDES, PreparedCorpus
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.inference.translator import Translator
+from transformer_lite.training import trainer
 from transformer_lite.training.folder import RunFolder
 from transformer_lite.training.run import train_recipe
 
@@ -126,6 +128,39 @@ def test_validation_bleu_is_recorded(recipe, tmp_path):
     found = [json.loads(line)["valid_bleu"] for line in lines if "valid_bleu" in line]
     assert len(found) == 2
     assert all(0 <= bleu <= 100 for bleu in found)
+
+
+def out_of_memory(*_):
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB.\nmore")
+
+
+def test_a_gpu_without_room_is_told_smaller_batches_of_the_same_step(
+    recipe, tmp_path, monkeypatch
+):
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train_step", out_of_memory)
+        with pytest.raises(MemoryError, match="no room for") as caught:
+            train_recipe(recipe, out)
+    said = str(caught.value)
+    assert "train.batch_tokens = 60; " in said
+    assert "--train.batch-tokens 30 --train.global-batch-tokens 60" in said
+    assert "(CUDA out of memory. Tried to allocate 7 GiB.)" in said
+    remedy = changed(recipe, "train", batch_tokens=30, global_batch_tokens=60)
+    assert train_recipe(remedy, out)
+    assert RunFolder(out).recipe().train == remedy.train
+
+
+def test_the_ids_of_each_split_are_checked_once(recipe, tmp_path, monkeypatch):
+    original, read = PreparedCorpus._sequences, []
+
+    def count(corpus, split, side):
+        read.append((split, side))
+        return original(corpus, split, side)
+
+    monkeypatch.setattr(PreparedCorpus, "_sequences", count)
+    train_recipe(recipe, tmp_path / "run")
+    assert sorted(read) == [(s, side) for s in ("train", "valid") for side in SIDES]
 
 
 def test_a_second_run_in_the_same_folder_is_refused(recipe, tmp_path):

@@ -198,7 +198,7 @@ def test_dropout_is_on_in_training(tmp_path, whole):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_run_with_a_whole_checkpoint(tmp_path, monkeypatch, number):
     interrupt(tmp_path, monkeypatch, 5, number)
-    path = tmp_path / "checkpoints" / "step-00000005.safetensors"
+    path = tmp_path / "checkpoints" / "step-00000005.stopped.safetensors"
     checkpoint.load_weights(Transformer(MODEL), path)
     assert checkpoint.load_training(training_path(path))["step"] == 5
 
@@ -331,6 +331,45 @@ def test_at_most_two_checkpoints_can_be_gone_on_with(tmp_path, kept):
     weights = [path.stem for path in RunFolder(tmp_path).step_checkpoints()]
     assert len(weights) == kept
     assert states == weights[-2:]
+
+
+def test_raising_the_interval_deletes_no_earlier_checkpoint(tmp_path):
+    train(tmp_path, max_steps=6, average_checkpoints=5)
+    train(tmp_path, max_steps=10, average_checkpoints=5, checkpoint_every=5)
+    steps = [int(path.stem[5:]) for path in RunFolder(tmp_path).step_checkpoints()]
+    assert steps == [3, 6, 10]
+
+
+@pytest.mark.parametrize("minutes", [None, 1e-9])
+def test_a_checkpoint_that_a_signal_caused_is_in_no_average(
+    tmp_path, monkeypatch, minutes
+):
+    interrupt(tmp_path, monkeypatch, 5, signal.SIGTERM)
+    assert names(tmp_path, "step-*.safetensors") == [
+        "step-00000003.safetensors",
+        "step-00000005.stopped.safetensors",
+    ]
+    train(tmp_path, average_checkpoints=50, checkpoint_minutes=minutes)
+    saved = names(tmp_path, "step-*.safetensors")
+    assert "step-00000003.safetensors" in saved
+    assert not [name for name in saved if "00000005" in name]
+
+
+def test_a_signal_at_a_regular_checkpoint_adds_none(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 6, signal.SIGTERM)
+    assert names(tmp_path, "step-*.safetensors") == [
+        "step-00000003.safetensors",
+        "step-00000006.safetensors",
+    ]
+
+
+def test_weights_of_steps_that_are_taken_again_are_not_averaged(tmp_path):
+    often = {"checkpoint_every": 2, "average_checkpoints": 50}
+    train(tmp_path, max_steps=8, **often)
+    (tmp_path / "checkpoints" / "step-00000008.training.pt").unlink()
+    train(tmp_path, max_steps=9, **often | {"checkpoint_every": 7})
+    steps = [int(path.stem[5:]) for path in RunFolder(tmp_path).step_checkpoints()]
+    assert steps == [2, 4, 6, 7, 9]
 
 
 def test_nothing_half_written_is_left(whole):

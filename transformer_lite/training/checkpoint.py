@@ -10,6 +10,7 @@ Tests: tests/training/test_checkpoint.py
 """
 
 import math
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from transformer_lite.config import TrainConfig
 from transformer_lite.files import write_whole
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam, noam_schedule
+from transformer_lite.training.distributed import ONE_CPU, Processes
 from transformer_lite.training.folder import RunFolder, training_path
 
 Weights = dict[str, Tensor]
@@ -123,23 +125,35 @@ def _shapes(weights: Weights) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in weights.items()}
 
 
-def prune(folder: RunFolder, newest: Path, every: int, keep: int) -> None:
-    """Delete the checkpoints that are no longer needed.
+def prune(folder: RunFolder, newest: Path, keep: int) -> None:
+    """Delete the checkpoints that a new one makes superfluous.
 
     Args:
         folder: The run's folder.
-        newest: The checkpoint just written, which stays.
-        every: Steps between checkpoints. One that a signal caused in between gives
-            way to the next, or it would be averaged with the others.
-        keep: How many stay.
+        newest: The checkpoint just written. Later ones belong to steps that are being
+            taken again.
+        keep: How many regular checkpoints stay. One that a signal caused gives way to
+            the next.
     """
-    saved = folder.step_checkpoints()
-    kept = [p for p in saved if p == newest or int(p.stem[5:]) % every == 0][-keep:]
-    for path in set(saved) - set(kept):
+    regular = [path for path in folder.step_checkpoints() if path <= newest]
+    kept = sorted({*regular[-keep:], newest})
+    for path in set(folder.resumable_checkpoints()) - set(kept):
         path.unlink()
     resumable = {training_path(path) for path in kept[-RESUMABLE:]}
     for path in set(folder.checkpoints.glob("*.training.pt")) - resumable:
         path.unlink()
+
+
+def _newest_complete(folder: RunFolder) -> str | None:
+    """The name of the newest checkpoint that training can resume from, if any is."""
+    saved = folder.resumable_checkpoints()
+    complete = [path for path in saved if training_path(path).exists()]
+    if saved and not complete:
+        raise ValueError(
+            f"{folder.checkpoints}: its checkpoints have weights but no .training.pt "
+            "to resume from; begin another run"
+        )
+    return complete[-1].name if complete else None
 
 
 class TrainingState:
@@ -170,9 +184,17 @@ class TrainingState:
         self.skipped = 0
         """Steps whose gradients fp16 could not hold."""
 
-    def save(self, folder: RunFolder) -> None:
-        """Write a checkpoint, and delete those that are no longer needed."""
-        path = folder.weights_after(self.step)
+    def save(self, folder: RunFolder, stopped: bool = False) -> None:
+        """Write a checkpoint, and delete those that it makes superfluous.
+
+        Args:
+            folder: The run's folder.
+            stopped: Whether a signal asks for it. Where the step has a regular one
+                already, that serves.
+        """
+        if stopped and folder.weights_after(self.step).exists():
+            return
+        path = folder.weights_after(self.step, stopped)
         training = {
             "step": self.step,
             "position": tuple(self.position),
@@ -185,34 +207,58 @@ class TrainingState:
         # The weights come last: where they are, the checkpoint is whole.
         save_training(training_path(path), training)
         save_weights(path, weights_of(self.model))
-        by_time = self.config.checkpoint_minutes is not None
-        every = 1 if by_time else self.config.checkpoint_every
-        prune(folder, path, every, self.config.average_checkpoints)
+        prune(folder, path, self.config.average_checkpoints)
 
-    def resume(self, folder: RunFolder) -> None:
-        """Be where the run was at its newest checkpoint, if there is one.
+    def resume(self, folder: RunFolder, processes: Processes = ONE_CPU) -> None:
+        """Resume from the newest checkpoint, if there is one.
+
+        A network file system may show machines different files for a while, so the
+        first process chooses, and all prove that they have read the same.
 
         Raises:
-            ValueError: The checkpoint is damaged, belongs to another model, or has
-                more steps than are wanted.
+            ValueError: The checkpoint is damaged, belongs to another model, has more
+                steps than are wanted, or is not the same for every process.
         """
-        saved = folder.step_checkpoints()
-        complete = [path for path in saved if training_path(path).exists()]
-        if saved and not complete:
+        chosen = None
+        with processes.all_or_none():
+            if processes.rank == 0:
+                chosen = _newest_complete(folder)
+        chosen = processes.gather(chosen)[0]
+        if chosen is None:
+            return
+        path = folder.checkpoints / chosen
+        with processes.all_or_none():
+            self._load(path)
+        if len(set(processes.gather(self._checksum()))) > 1:
             raise ValueError(
-                f"{folder.checkpoints}: its checkpoints have weights but no "
-                ".training.pt to resume from; begin another run"
+                f"{path}: not the same file for every process; give all machines one "
+                "common folder as --out"
             )
-        if complete:
-            path = training_path(complete[-1])
-            training = load_training(path)
-            load_weights(self.model, complete[-1])
-            self._take_over(training, path)
+
+    def _load(self, path: Path) -> None:
+        for part in (path, training_path(path)):
+            if not part.exists():
+                raise ValueError(
+                    f"{part}: not found, though the first process resumes from it; "
+                    "give all machines one common folder as --out"
+                )
+        training = load_training(training_path(path))
+        load_weights(self.model, path)
+        self._take_over(training, training_path(path))
         if self.step > self.config.max_steps:
             raise ValueError(
                 f"train.max_steps = {self.config.max_steps} is less than the "
                 f"{self.step} steps that this run has; give more"
             )
+
+    def _checksum(self) -> int:
+        """A number that differs where steps, position, weights or moments do."""
+        checksum = zlib.crc32(repr((self.step, self.position)).encode())
+        moments = [m for p in self.optimizer.state.values() for m in p.values()]
+        for tensor in [*self.model.parameters(), *moments]:
+            array = tensor.detach().cpu().contiguous().numpy()
+            checksum = zlib.crc32(array, checksum)
+        return checksum
 
     def _take_over(self, training: dict[str, Any], path: Path) -> None:
         try:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,6 +36,35 @@ class Processes:
     def any(self, flag: bool) -> bool:
         """Whether the flag is set on some process; the same answer on all of them."""
         return bool(self.sum(torch.tensor(int(flag), device=self.device)))
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every process's value, in the order of their ranks; all of them wait."""
+        values = [value] * self.world_size
+        if self.world_size > 1:
+            dist.all_gather_object(values, value)
+        return values
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """End every process if a user's mistake ends one of them in the block.
+
+        Nothing inside the block may wait for the other processes.
+
+        Raises:
+            ValueError: The block raised one here, or on another process.
+            OSError: The block raised one here.
+        """
+        mistake = None
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            mistake = error
+        mistakes = self.gather(mistake and str(mistake))
+        if mistake:
+            raise mistake
+        for rank, other in enumerate(mistakes):
+            if other:
+                raise ValueError(f"process {rank}: {other}")
 
 
 ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
@@ -67,7 +97,7 @@ def join_processes() -> Iterator[Processes]:
         if world_size > 1 and _tells_of_a_lost_process(error):
             raise ConnectionError(
                 f"process {rank} lost another process of the run; the last checkpoint "
-                "stands, and the same command goes on from it (torchrun does so by "
+                "stands, and the same command resumes from it (torchrun does so by "
                 "itself with --max-restarts)"
             ) from error
         raise

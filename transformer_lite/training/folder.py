@@ -10,6 +10,9 @@ from pathlib import Path
 
 from transformer_lite.config import Recipe, recipe_from_dict
 
+STOPPED = ".stopped"
+"""Mark in the name of a checkpoint that a signal caused."""
+
 
 class RunFolder:
     """The folder of a run, by the names of what it holds.
@@ -39,13 +42,26 @@ class RunFolder:
         self.best = self.checkpoints / "best.safetensors"
         """The weights with the lowest validation loss."""
 
-    def weights_after(self, step: int) -> Path:
-        """Where the weights after a step lie."""
-        return self.checkpoints / f"step-{step:08d}.safetensors"
+    def weights_after(self, step: int, stopped: bool = False) -> Path:
+        """Where the weights after a step lie.
+
+        Args:
+            step: Number of steps taken.
+            stopped: Whether a signal stopped the run there, between two checkpoints.
+        """
+        mark = STOPPED if stopped else ""
+        return self.checkpoints / f"step-{step:08d}{mark}.safetensors"
 
     def step_checkpoints(self) -> list[Path]:
-        """The weights of every checkpoint of a step, the oldest first."""
-        return sorted(self.checkpoints.glob(f"step-{'[0-9]' * 8}.safetensors"))
+        """The weights of every regular checkpoint, the oldest first."""
+        return self._glob("")
+
+    def resumable_checkpoints(self) -> list[Path]:
+        """The same with the one that a signal caused, which no average includes."""
+        return sorted([*self._glob(""), *self._glob(STOPPED)])
+
+    def _glob(self, mark: str) -> list[Path]:
+        return sorted(self.checkpoints.glob(f"step-{'[0-9]' * 8}{mark}.safetensors"))
 
     def recipe(self) -> Recipe:
         """The recipe that the run was trained by.
@@ -77,7 +93,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise ValueError(f"{self.path}: no such folder; give the folder of a run")
         named = [path for path in (self.average, self.best) if path.exists()]
-        candidates = [*named, *reversed(self.step_checkpoints())]
+        candidates = [*named, *reversed(self.resumable_checkpoints())]
         if not candidates:
             raise ValueError(
                 f"{self.checkpoints}: no checkpoint yet; run `train` first"

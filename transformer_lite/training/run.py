@@ -7,14 +7,20 @@ Tests: tests/training/test_run.py, tests/test_cli.py
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from transformer_lite.batching import BatchStream, batches_per_step, fixed_batches
+from transformer_lite.batching import (
+    BatchStream,
+    Sequences,
+    batches_per_step,
+    fixed_batches,
+)
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import only_process, write_whole
@@ -50,14 +56,30 @@ def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> b
 
     Raises:
         ValueError: The data is missing, or `out` holds another run.
+        MemoryError: A batch does not fit into the GPU's memory.
         ConnectionError: Another process of the run is lost.
     """
+    try:
+        return _train_recipe(recipe, out, samples)
+    except torch.OutOfMemoryError as error:
+        batch = recipe.train.batch_tokens
+        step = recipe.train.global_batch_tokens or batch
+        raise MemoryError(
+            f"the GPU's memory has no room for train.batch_tokens = {batch}; halve the "
+            f"batches and keep the step with --train.batch-tokens {batch // 2} "
+            f"--train.global-batch-tokens {step}, in another --out if this one has "
+            f"checkpoints ({str(error).splitlines()[0]})"
+        ) from error
+
+
+def _train_recipe(recipe: Recipe, out: Path, samples: Samples | None) -> bool:
     corpus = PreparedCorpus(recipe.data)
     recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
-    with join_processes() as processes:
+    with join_processes() as processes, ExitStack() as held:
         torch.manual_seed(recipe.train.seed)
         model = Transformer(recipe.model).to(processes.device)
         src, tgt = corpus.ids("train")
+        valid = corpus.ids("valid")
         stream = BatchStream(
             src,
             tgt,
@@ -67,32 +89,34 @@ def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> b
             processes.rank,
             processes.world_size,
         )
-        validation = fixed_batches(*corpus.ids("valid"), recipe.train.batch_tokens)
-        _require_room(recipe, corpus)
+        validation = fixed_batches(*valid, recipe.train.batch_tokens)
+        _require_room(recipe, {"train": (src, tgt), "valid": valid}, corpus.folder)
         watch = samples(model, corpus, recipe.search) if samples else dict
         trainer = Trainer(
             model, stream, validation, recipe.train, out, processes, watch
         )
-        if processes.rank != 0:
-            return trainer.train()
-        folder = RunFolder(out)
-        if out.exists() and not out.is_dir():
-            raise ValueError(f"{out}: is a file; give another --out")
-        busy = (
-            f"{out}: another process is training in this folder; wait for its end, or "
-            "give another --out"
-        )
-        with only_process(folder.lock, busy):
-            _open_run(recipe, folder, corpus)
-            length = float(tgt.lengths.mean()) + 1  # with EOS
-            print(
-                announcement(recipe, model, len(src), length, processes),
-                file=sys.stderr,
-            )
-            finished = trainer.train()
-            if finished:
-                print(run_summary(recipe, trainer.metrics), file=sys.stderr)
-            return finished
+        with processes.all_or_none():
+            if processes.rank == 0:
+                held.enter_context(_only_run(out))
+                _open_run(recipe, RunFolder(out), corpus)
+                length = float(tgt.lengths.mean()) + 1  # with EOS
+                told = announcement(recipe, model, len(src), length, processes)
+                print(told, file=sys.stderr)
+        finished = trainer.train()
+        if finished and processes.rank == 0:
+            print(run_summary(recipe, trainer.metrics), file=sys.stderr)
+        return finished
+
+
+def _only_run(out: Path) -> AbstractContextManager[None]:
+    """Keep other runs out of the folder."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out}: is a file; give another --out")
+    busy = (
+        f"{out}: another process is training in this folder; wait for its end, or give "
+        "another --out"
+    )
+    return only_process(RunFolder(out).lock, busy)
 
 
 def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelConfig:
@@ -109,17 +133,19 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
 def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None:
     """Make the run's folder, or see that it holds the same run."""
     out = folder.path
-    if folder.config.exists():
+    # Without weights there is nothing that another run could spoil.
+    begun = any(folder.checkpoints.glob("*.safetensors"))
+    if begun:
         _compare(folder.recipe(), recipe, out)
     vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
-    if folder.tokenizer.exists() and folder.tokenizer.read_bytes() != vocabulary:
+    if begun and folder.tokenizer.read_bytes() != vocabulary:
         raise ValueError(
             f"{out}: holds a run with another vocabulary than {corpus.folder}; "
             "give another --out, or the data that it began with"
         )
     data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
     data["fingerprint"] = corpus.fingerprint()
-    if folder.corpus.exists() and json.loads(folder.corpus.read_text("utf-8")) != data:
+    if begun and json.loads(folder.corpus.read_text("utf-8")) != data:
         raise ValueError(
             f"{out}: holds a run on other training data than {corpus.folder} has now; "
             "give another --out, or the data that it began with"
@@ -130,17 +156,19 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
     write_whole(folder.config, lambda partial: partial.write_text(settings))
 
 
-def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
+def _require_room(
+    recipe: Recipe, splits: Mapping[str, tuple[Sequences, Sequences]], data: Path
+) -> None:
     """See that every sentence fits into the model before hours have gone by."""
     max_len, max_extra = recipe.model.max_len, recipe.search.max_extra
-    for split in ("train", "valid"):
-        longest = 1 + max(int(side.lengths.max()) for side in corpus.ids(split))
+    for split, sides in splits.items():
+        longest = 1 + max(int(side.lengths.max()) for side in sides)
         if longest > max_len:
             raise ValueError(
-                f"{corpus.folder}: {split} has a sentence of {longest} tokens, longer "
+                f"{data}: {split} has a sentence of {longest} tokens, longer "
                 f"than model.max_len = {max_len}; give a larger one"
             )
-    longest = 1 + int(corpus.ids("valid")[0].lengths.max())
+    longest = 1 + int(splits["valid"][0].lengths.max())
     if longest > max_len - max_extra:
         raise ValueError(
             f"model.max_len = {max_len} leaves no room to translate valid's {longest} "

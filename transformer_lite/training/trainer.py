@@ -121,17 +121,17 @@ class Trainer:
     def train(self) -> bool:
         """Take the steps that are left; False if a signal ended the run early.
 
-        Goes on from the newest checkpoint in the run's folder, if there is one.
+        The run resumes from the newest checkpoint in its folder, if there is one.
 
         Raises:
             ValueError: A checkpoint is damaged, or belongs to another model.
             FloatingPointError: The loss is no longer a finite number.
         """
-        self.state.resume(self.folder)
+        self.state.resume(self.folder, self.processes)
         if self.processes.rank == 0:
             self.metrics.forget_after(self.state.step)
             if self.state.step:
-                tqdm.write(f"going on after step {self.state.step:,}", file=sys.stderr)
+                tqdm.write(f"resuming after step {self.state.step:,}", file=sys.stderr)
             if self.state.step < self.config.max_steps:
                 # An average of an earlier end would be taken for this run's.
                 self.folder.average.unlink(missing_ok=True)
@@ -151,15 +151,18 @@ class Trainer:
                     self._expect(time.perf_counter() - begun)
                 # All processes stop after the same step.
                 if self.processes.any(bool(stop)):
-                    self._save()
+                    # torchrun ends all as soon as one has left.
+                    with self.processes.all_or_none():
+                        self._save(stopped=True)
                     return False
                 self._step(objective, *next(steps), bar)
                 if self._is_due(self.config.validate_every):
                     self._validate()
                 if self._checkpoint_is_due():
                     self._save()
-        if self.processes.rank == 0:
-            self.state.average(self.folder)
+        with self.processes.all_or_none():
+            if self.processes.rank == 0:
+                self.state.average(self.folder)
         return True
 
     def _expect(self, seconds: float) -> None:
@@ -257,10 +260,10 @@ class Trainer:
             weights = checkpoint.weights_of(self.model)
             checkpoint.save_weights(self.folder.best, weights)
 
-    def _save(self) -> None:
+    def _save(self, stopped: bool = False) -> None:
         self._last_save = time.monotonic()
         if self.processes.rank == 0:
-            self.state.save(self.folder)
+            self.state.save(self.folder, stopped)
 
     def _objective(self) -> nn.Module:
         """The model with its loss, for all processes and compiled if that is asked."""
