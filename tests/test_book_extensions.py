@@ -33,7 +33,9 @@ def page(*children):
 
 
 def quotation(*children, below=()):
-    return nodes.block_quote("", nodes.paragraph("", "", *children), *below)
+    # As the parser of Markdown gives it: an empty text comes first.
+    first = nodes.paragraph("", "", nodes.Text(""), *children)
+    return nodes.block_quote("", first, *below)
 
 
 def bold(text):
@@ -46,7 +48,7 @@ def test_a_quotation_that_begins_in_bold_becomes_an_admonition():
     (admonition,) = document.children
     title, text = admonition.children
     assert isinstance(admonition, nodes.admonition)
-    assert title.astext() == "Spot the bug."
+    assert title.astext() == "Spot the bug"
     assert text.astext() == "Look here."
     assert admonition["classes"] == ["voice", "spot-the-bug"]
 
@@ -57,7 +59,7 @@ def test_an_admonition_keeps_what_follows_the_first_paragraph():
     voices.raise_voices(None, document)
     (admonition,) = document.children
     assert [child.astext() for child in admonition.children] == [
-        "In short.",
+        "In short",
         "And this.",
     ]
 

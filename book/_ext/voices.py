@@ -16,9 +16,10 @@ def raise_voices(app, doctree):
     """Replace each such quotation of a page by an admonition."""
     for quote in list(doctree.findall(nodes.block_quote)):
         first = quote.children[0]
-        if not (isinstance(first, nodes.paragraph) and first.children):
+        if not isinstance(first, nodes.paragraph):
             continue
-        words, *rest = first.children
+        # The parser puts an empty text before what begins a paragraph in bold.
+        words, *rest = [node for node in first.children if node != ""]
         if isinstance(words, nodes.strong):
             quote.replace_self(voice(words, rest, quote.children[1:]))
 
@@ -26,7 +27,10 @@ def raise_voices(app, doctree):
 def voice(words, rest, below):
     """Return an admonition of its title's words, what follows them, and the rest."""
     title = nodes.title("", "", *words.children)
-    name = nodes.make_id(words.astext().rstrip(".:"))
+    last = title.children[-1]
+    if isinstance(last, nodes.Text):
+        title.replace(last, nodes.Text(last.rstrip(".:")))
+    name = nodes.make_id(title.astext())
     admonition = nodes.admonition("", title, classes=["voice", name])
     if rest and isinstance(rest[0], nodes.Text):
         rest[0] = nodes.Text(rest[0].lstrip())
