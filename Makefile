@@ -2,7 +2,8 @@
 # clone with nothing but Python 3.11, 3.12 or 3.13.
 #
 #   make test         run the tests and compare every notebook with its stored outputs
-#   make book         build the book; any warning is an error
+#   make book         build the book; any warning is an error, and so is a page that
+#                     loads anything from another server
 #   make notebooks    run the notebooks again and store their outputs
 #                     (make notebooks ONLY="03_2_1_scaled_dot_product_attention")
 #   make processors   make test on other processors' ways through the same arithmetic
@@ -37,6 +38,7 @@ test: $(READY)
 
 book: $(READY)
 	$(BIN)/jupyter-book build . --toc book/_toc.yml -W --keep-going -n
+	$(BIN)/python book/tools/check_pages.py
 	@echo "The book: _build/html/index.html"
 
 notebooks: $(READY)

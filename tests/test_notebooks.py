@@ -10,6 +10,8 @@ from statistics import median
 import nbformat
 import pytest
 
+from transformer_lite.book import plots
+
 ROOT = Path(__file__).resolve().parents[1]
 PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 ABSOLUTE = re.compile(
@@ -92,6 +94,12 @@ def public_names():
 
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+# Those that keep the rules for pages; pyproject.toml names them.
+every_page = pytest.mark.parametrize(
+    "path",
+    [path for path in PATHS if path.stem in tool.make_map.SECOND_EDITION],
+    ids=lambda path: path.stem,
+)
 
 
 def test_there_are_notebooks_figures_and_names_to_check():
@@ -110,8 +118,10 @@ def test_redefinitions_are_seen():
 @every_notebook
 def test_first_cell_is_the_current_setup_cell(path):
     first = read(path).cells[0]
-    assert first.source == tool.setup_source()
-    assert first.metadata == tool.SETUP_METADATA
+    generated, _, _ = first.source.partition(f"\n\n{tool.OWN_PART}")
+    assert generated == tool.setup_source()
+    assert first.metadata["cellView"] == "form"
+    assert first.metadata["tags"] == ["hide-input", "nbval-ignore-output"]
 
 
 @every_notebook
@@ -149,6 +159,153 @@ def test_setup_cell_installs_the_package_where_it_is_missing(monkeypatch):
     exec(tool.setup_source(), {})
     assert started[0][-2:] == ["--no-deps", "git+file:///elsewhere"]
     assert started[1][-10:] == tool.setup_dependencies()[-10:]
+
+
+def notebook_of(*sources):
+    """A notebook of code cells."""
+    return nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in sources]
+    )
+
+
+def test_what_a_chapter_uses_outlives_a_new_setup_cell():
+    own = f"{tool.OWN_PART}\nimport math"
+    old = notebook_of(f"# @title Setup: an older one\nimport os\n\n{own}", "math.pi")
+    new = tool.with_setup_cell(old)
+    assert [cell.source for cell in new.cells] == [
+        f"{tool.setup_source()}\n\n{own}",
+        "math.pi",
+    ]
+
+
+def test_a_titled_cell_is_closed_with_words_that_say_what_opens():
+    notebook = notebook_of("# @title Solution\n1", "# @title Checked\n2", "3")
+    notebook.cells[1].metadata["tags"] = ["nbval-ignore-output"]
+    solution, checked, visible = tool.with_closed_cells(notebook).cells
+    assert solution.metadata["tags"] == ["hide-cell"]
+    assert solution.metadata["mystnb"]["code_prompt_show"] == "Show a solution"
+    assert checked.metadata["tags"] == ["hide-input", "nbval-ignore-output"]
+    assert checked.metadata["cellView"] == "form"
+    assert not visible.metadata
+
+
+def test_an_unknown_title_is_refused():
+    with pytest.raises(ValueError, match=r"'Solutions'; the titles are .*Solution"):
+        tool.with_closed_cells(notebook_of("# @title Solutions\n1"))
+
+
+def test_a_head_says_where_and_how_long_and_what_builds_and_checks_it():
+    path = ROOT / "notebooks" / "03_2_1_scaled_dot_product_attention.ipynb"
+    line = tool.head(read(path), path.stem)
+    assert (
+        "/github/transformer-lite/transformer-lite/blob/main/notebooks/03_2_1" in line
+    )
+    assert " · Chapter 4 of 21 · " in line
+    assert "Paper: [Section 3.2.1](" in line
+    assert "[attention](" in line
+    assert "/tests/test_attention.py)" in line
+
+
+def test_reading_takes_longer_with_more_words_and_more_open_code():
+    notebook = notebook_of("# @title Checked\n" + "x = 1\n" * 500)
+    notebook.cells.append(nbformat.v4.new_markdown_cell("word " * 750))
+    assert tool.reading_minutes(notebook) == 5
+    notebook.cells.append(nbformat.v4.new_code_cell("x = 1\n" * 90))
+    assert tool.reading_minutes(notebook) == 10
+
+
+@every_notebook
+def test_closed_cells_are_as_the_tooling_closes_them(path):
+    notebook = read(path)
+    closed = tool.with_closed_cells(read(path))
+    assert notebook.cells == closed.cells
+
+
+@every_page
+def test_head_is_current(path):
+    notebook = read(path)
+    assert notebook.cells == tool.with_head(read(path), path.stem).cells
+
+
+@every_page
+@pytest.mark.parametrize("promise", ["**You need:**", "**You will be able to:**"])
+def test_head_says_what_it_needs_and_what_it_gives(path, promise):
+    assert f"\n\n{promise} " in read(path).cells[1].source
+
+
+def is_closed(cell):
+    """Whether a page shows less of a code cell than its source and output."""
+    hiding = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
+    return bool(hiding & set(cell.metadata.get("tags", [])))
+
+
+@every_page
+def test_a_picture_comes_before_any_open_code(path):
+    cells = code_cells(read(path))
+    first_figure = next(i for i, cell in enumerate(cells) if figures(cell))
+    assert all(is_closed(cell) for cell in cells[: first_figure + 1])
+
+
+@every_page
+def test_at_most_three_open_cells_stand_in_a_row(path):
+    row = 0
+    for cell in read(path).cells:
+        if cell.cell_type == "markdown" or figures(cell):
+            row = 0
+        elif not is_closed(cell):
+            row += 1
+        assert row <= 3, cell.source
+
+
+@every_page
+def test_cells_that_draw_are_closed(path):
+    open_cells = [cell for cell in code_cells(read(path)) if not is_closed(cell)]
+    assert not [cell.source for cell in open_cells if figures(cell)]
+
+
+@every_page
+def test_cells_that_only_assert_are_closed(path):
+    for cell in code_cells(read(path)):
+        statements = [ast.unparse(node) for node in parsed(cell).body]
+        asserts = [
+            text.startswith(("assert ", "torch.testing.")) for text in statements
+        ]
+        assert is_closed(cell) or not all(asserts), cell.source
+
+
+@every_page
+def test_imports_stand_in_the_setup_cell(path):
+    imports = ast.Import | ast.ImportFrom
+    for cell in code_cells(read(path))[1:]:
+        assert not [
+            node for node in ast.walk(parsed(cell)) if isinstance(node, imports)
+        ]
+
+
+def printed(cell):
+    """The lines of text that a cell prints or shows."""
+    texts = [
+        output.get("text") or output.get("data", {}).get("text/plain", "")
+        for output in cell.outputs
+    ]
+    return "\n".join(texts).splitlines()
+
+
+@every_page
+def test_no_printed_line_is_longer_than_the_page_is_wide(path):
+    lines = [line for cell in code_cells(read(path)) for line in printed(cell)]
+    assert not [line for line in lines if len(line) > 88]
+
+
+@every_page
+def test_figures_have_one_of_two_widths(path):
+    for cell in code_cells(read(path)):
+        for output in figures(cell):
+            inches = output.metadata["image/png"]["width"] / 110
+            wide = "full-width" in cell.metadata.get("tags", [])
+            assert inches == pytest.approx(
+                plots.WIDE if wide else plots.COLUMN, abs=0.02
+            )
 
 
 @every_notebook

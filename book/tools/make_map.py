@@ -20,6 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS: list[str] = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
 """From the top down; modules and folders of one layer are parted by bars."""
 PLANNED: dict[str, str] = PROJECT["tool"]["transformer_lite"]["planned"]
+SECOND_EDITION: list[str] = PROJECT["tool"]["transformer_lite"]["second_edition"]
 REPOSITORY: str = PROJECT["project"]["urls"]["Repository"]
 
 
@@ -120,6 +121,12 @@ def chapter_link(stem: str, titles: dict[str, str]) -> str:
 def module_link(name: str) -> str:
     """Markdown that links a module to its page of the API reference."""
     return f"{{py:mod}}`{name} <transformer_lite.{name}>`"
+
+
+def source_link(name: str) -> str:
+    """Markdown that links a module's file in the repository."""
+    path = module_path(name).relative_to(ROOT)
+    return f"[{name}]({REPOSITORY}/blob/main/{path})"
 
 
 def test_link(path: str) -> str:

@@ -2,9 +2,13 @@
 
     python book/tools/notebooks.py                      all chapters
     python book/tools/notebooks.py NAME [NAME …]        these, by stem or path
-    python book/tools/notebooks.py --setup-only [NAME …]  refresh the setup cell alone
+    python book/tools/notebooks.py --setup-only [NAME …]  renew what is made here alone
 
-Every notebook begins with the same setup cell; its text is made here and nowhere else.
+Every notebook begins with the same setup cell, and below its title stands a line that
+leads to Colab, the paper, the module and its tests; both are made here and nowhere
+else. A chapter's own imports follow in the setup cell. A cell whose first line is one
+of a few titles (``# @title Solution``) is closed, with words that say what opens.
+
 A notebook is executed in its own folder, stripped of everything that differs from run
 to run, and replaced only when it ran to its end.
 """
@@ -26,16 +30,29 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = ROOT / "notebooks"
+sys.path.insert(0, str(Path(__file__).parent))
+import make_map
+
+ROOT = make_map.ROOT
+NOTEBOOKS = make_map.NOTEBOOKS
+ARTICLE = "https://arxiv.org/abs/1706.03762"
 CELL_TIMEOUT = 300
 
-# Closed in Colab ("form") and in the book; in both a line of text remains.
-SETUP_METADATA = {
-    "cellView": "form",
-    "mystnb": {"code_prompt_show": "Show the setup cell"},
-    "tags": ["hide-input", "nbval-ignore-output"],
+# Cells whose first line is one of these titles are closed in Colab, which shows the
+# title, and in the book, which shows the words. Of a cell tagged hide-input the output
+# stays.
+CLOSED = {
+    "Setup: run this first (in Colab it installs the package)": (
+        "Show the setup cell",
+        ["hide-input", "nbval-ignore-output"],
+    ),
+    "How this is drawn": ("How this is drawn", ["hide-input"]),
+    "Checked": ("Checked", ["hide-input"]),
+    "Check your answer": ("How the answer is checked", ["hide-cell"]),
+    "Solution": ("Show a solution", ["hide-cell"]),
 }
+TITLE = "# @title "
+OWN_PART = "# What this chapter uses"
 SETUP_SOURCE = '''\
 # @title Setup: run this first (in Colab it installs the package)
 import importlib.util
@@ -81,14 +98,94 @@ def setup_dependencies() -> list[str]:
 
 def with_setup_cell(notebook: NotebookNode) -> NotebookNode:
     """The notebook with the current setup cell as its first, whatever stood there."""
-    setup = nbformat.v4.new_code_cell(setup_source(), metadata=SETUP_METADATA)
+    setup = nbformat.v4.new_code_cell(setup_source())
     cells = notebook.cells
     if cells and is_setup_cell(cells[0]):
         # The outputs below may be kept, and with them their numbering from this cell.
         setup.execution_count = cells[0].execution_count
+        _, marker, own = cells[0].source.partition(OWN_PART)
+        setup.source += f"\n\n{marker}{own}" if marker else ""
         cells = cells[1:]
     notebook.cells = [setup, *cells]
     return notebook
+
+
+def with_closed_cells(notebook: NotebookNode) -> NotebookNode:
+    """The notebook with every titled cell closed, as its title says.
+
+    Raises:
+        ValueError: A title is not one of those that are known.
+    """
+    for cell in notebook.cells:
+        first_line = cell.source.partition("\n")[0]
+        if cell.cell_type == "code" and first_line.startswith(TITLE):
+            title = first_line.removeprefix(TITLE)
+            if title not in CLOSED:
+                raise ValueError(
+                    f"a cell is titled {title!r}; the titles are {', '.join(CLOSED)}"
+                )
+            words, tags = CLOSED[title]
+            others = [tag for tag in cell.metadata.get("tags", []) if tag not in tags]
+            cell.metadata["cellView"] = "form"
+            cell.metadata["tags"] = sorted([*tags, *others])
+            cell.metadata.setdefault("mystnb", NotebookNode())["code_prompt_show"] = (
+                words
+            )
+    return notebook
+
+
+def with_head(notebook: NotebookNode, stem: str) -> NotebookNode:
+    """The notebook with the current line below its title, if it is of this edition."""
+    if stem in make_map.SECOND_EDITION:
+        cell = notebook.cells[1]
+        title, *rest = cell.source.split("\n\n")
+        if rest and rest[0].startswith("[Open in Colab]"):
+            rest = rest[1:]
+        cell.source = "\n\n".join([title, head(notebook, stem), *rest])
+    return notebook
+
+
+def head(notebook: NotebookNode, stem: str) -> str:
+    """Where a chapter stands, how long it takes, what it builds and what checks it."""
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    titles = make_map.chapter_titles()
+    colab = config["launch_buttons"]["colab_url"] + config["repository"]["url"].replace(
+        "https://github.com", "/github"
+    )
+    section = re.match(r"[\d.]+(?= )", titles[stem])
+    paper = f"Section {section.group()}" if section else "the whole"
+    modules = [
+        entry
+        for entry in map(make_map.read_module, make_map.module_names())
+        if stem in entry.chapters and not entry.name.startswith("book.")
+    ]
+    tests = dict.fromkeys(path for entry in modules for path in entry.tests)
+    parts = [
+        f"[Open in Colab]({colab}/blob/main/notebooks/{stem}.ipynb)",
+        f"Chapter {sorted(titles).index(stem) + 1} of {len(titles)}",
+        f"{reading_minutes(notebook)} minutes",
+        f"Paper: [{paper}]({ARTICLE})",
+    ]
+    if modules:
+        links = [make_map.source_link(entry.name) for entry in modules]
+        parts.append(f"Module: {', '.join(links)}")
+        parts.append(f"Tests: {', '.join(map(make_map.test_link, tests))}")
+    return " · ".join(parts)
+
+
+def reading_minutes(notebook: NotebookNode) -> int:
+    """Minutes for the text and the open code, in steps of five.
+
+    A text of this kind is read at some 150 words a minute; a line of code takes as long
+    as eight words.
+    """
+    words = 0
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            words += len(cell.source.split())
+        elif not cell.source.startswith(TITLE):
+            words += 8 * len(cell.source.splitlines())
+    return 5 * math.ceil(words / 150 / 5)
 
 
 def is_setup_cell(cell: NotebookNode) -> bool:
@@ -156,6 +253,7 @@ def write(notebook: NotebookNode, path: Path) -> None:
 def refresh(path: Path, *, run: bool = True) -> float | None:
     """Give a notebook its setup cell and, if it is to run, new outputs."""
     notebook = with_setup_cell(nbformat.read(path, as_version=4))
+    notebook = with_head(with_closed_cells(notebook), path.stem)
     seconds = execute(notebook, path.parent) if run else None
     write(settle(notebook, seconds), path)
     return seconds
@@ -197,7 +295,7 @@ def main() -> int:
             failed += 1
             print(f"{path.name}: left as it was\n{error}", file=sys.stderr)
         else:
-            note = "setup cell" if seconds is None else f"{seconds:.1f} s"
+            note = "generated parts" if seconds is None else f"{seconds:.1f} s"
             print(f"{path.name}: {note}", flush=True)
     return 1 if failed else 0
 

@@ -1,5 +1,6 @@
 """Figures show what they are given, and refuse what cannot be shown."""
 
+from itertools import combinations
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -7,6 +8,7 @@ import pytest
 import torch
 from IPython.display import Markdown
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
 from transformer_lite import attention
 from transformer_lite.book import plots
@@ -81,7 +83,28 @@ def test_rows_are_drawn_from_the_top():
 
 def test_attention_heatmap_prints_its_numbers():
     axes = attention_heatmap(WEIGHTS, QUERIES, KEYS)
-    assert labels(axes.texts) == ["0.75", "0.25", "0.00", "0.12", "0.75", "0.12"]
+    assert labels(axes.texts) == ["0.75", "0.25", "", "0.12", "0.75", "0.12"]
+
+
+def test_weights_of_less_than_a_hundredth_stay_unprinted():
+    weights = torch.tensor([[0.0098, 0.0102, 0.98]])
+    axes = attention_heatmap(weights, QUERIES[:1], KEYS)
+    assert labels(axes.texts) == ["", "0.01", "0.98"]
+
+
+@pytest.mark.parametrize(("num_keys", "axes_drawn"), [(10, 1), (11, 2)])
+def test_a_heatmap_has_a_colour_bar_or_numbers(num_keys, axes_drawn):
+    weights = torch.full((2, num_keys), 1 / num_keys)
+    axes = attention_heatmap(weights, QUERIES, ["k"] * num_keys)
+    assert len(axes.figure.axes) == axes_drawn
+    assert bool(axes.texts) == (axes_drawn == 1)
+
+
+def test_no_weight_is_white_and_all_of_it_is_dark_blue():
+    mesh = attention_heatmap(torch.eye(2), QUERIES, KEYS[:2]).collections[0]
+    light, dark = mesh.to_rgba(0.0), mesh.to_rgba(1.0)
+    assert to_hex(light) == "#ffffff"
+    assert dark[0] < dark[1] < dark[2] < 0.5
 
 
 def test_a_wide_heatmap_prints_no_numbers():
@@ -163,11 +186,83 @@ def test_a_mask_has_a_legend():
 def test_book_style_has_colours_that_everybody_can_tell_apart():
     use_book_style()
     colours = plt.rcParams["axes.prop_cycle"].by_key()["color"]
-    assert colours == [plots.BLUE, plots.ORANGE, plots.GREEN]
+    assert colours[:3] == [plots.BLUE, plots.ORANGE, plots.GREEN]
+
+
+def test_no_colour_means_two_things():
+    meanings = "ATTENTION RECURRENCE CONVOLUTION FEED_FORWARD REFERENCE"
+    meanings += " QUERY KEY VALUE ENCODER DECODER"
+    colours = {getattr(plots, name) for name in meanings.split()}
+    assert len(colours) == len(meanings.split())
+
+
+def test_all_text_of_a_figure_has_one_size():
+    use_book_style()
+    axes = attention_heatmap(WEIGHTS, QUERIES, KEYS, title="Head 1")
+    sizes = {text.get_fontsize() for text in axes.figure.findobj(Text)}
+    assert sizes == {plots.TEXT}
+
+
+def three_lines(*ends):
+    """Axes with a line for each value that it ends at."""
+    use_book_style()
+    axes = plt.subplots()[1]
+    for number, end in enumerate(ends):
+        axes.plot([0, 1 + number / 10], [0.0, end], label=f"line {number}")
+    plots.label_ends(axes)
+    axes.figure.draw_without_rendering()
+    return axes
+
+
+def test_labels_stand_at_the_ends_of_lines_in_their_colours():
+    axes = three_lines(1.0, 3.0, 2.0)
+    assert sorted(labels(axes.texts)) == ["line 0", "line 1", "line 2"]
+    by_label = {line.get_label(): line for line in axes.get_lines()}
+    for text in axes.texts:
+        line = by_label[text.get_text()]
+        assert text.get_color() == line.get_color()
+        assert tuple(text.xy) == tuple(line.get_xydata()[-1])
+
+
+@pytest.mark.parametrize("ends", [(1.0, 3.0, 2.0), (1.0, 1.01, 1.02), (1.0, 1.0, 1.0)])
+def test_labels_lie_on_no_other_label_and_on_no_line(ends):
+    axes = three_lines(*ends)
+    boxes = [text.get_window_extent() for text in axes.texts]
+    for one, other in combinations(boxes, 2):
+        assert one.y1 <= other.y0 or other.y1 <= one.y0
+    rightmost = max(
+        axes.transData.transform(line.get_xydata()[-1])[0] for line in axes.get_lines()
+    )
+    assert all(box.x0 > rightmost for box in boxes)
+
+
+def test_lines_without_a_label_get_none():
+    axes = plt.subplots()[1]
+    axes.axhline(1)
+    axes.plot([0, 1], [0, 1], label="named")
+    plots.label_ends(axes)
+    assert labels(axes.texts) == ["named"]
+
+
+def test_ticks_are_plain_numbers_on_a_logarithmic_axis():
+    axes = plt.subplots()[1]
+    axes.set(xscale="log", yscale="log", xlim=(1, 1e5), ylim=(1e-6, 10))
+    plots.plain_ticks(axes, x=[4, 1024, 65536], y=[1e-6, 0.25, 1], unit=" ms")
+    axes.figure.draw_without_rendering()
+    assert labels(axes.get_xticklabels()) == ["4", "1024", "65,536"]
+    assert labels(axes.get_yticklabels()) == ["0.000001 ms", "0.25 ms", "1 ms"]
+    assert not labels(axes.get_xticklabels(minor=True))
+
+
+def test_ticks_of_an_axis_that_is_not_named_stay():
+    axes = plt.subplots()[1]
+    before = axes.get_yticks().tolist()
+    plots.plain_ticks(axes, x=[0, 1])
+    assert axes.get_yticks().tolist() == before
 
 
 def test_a_figure_in_book_style_is_drawn_without_a_warning():
     use_book_style()
     axes = attention_heatmap(WEIGHTS, QUERIES, KEYS, title="Head 1")
     axes.figure.canvas.draw()
-    assert axes.figure.get_size_inches().tolist() == [6.4, 3.6]
+    assert axes.figure.get_size_inches().tolist() == [plots.COLUMN, 3.6]

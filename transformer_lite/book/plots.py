@@ -6,6 +6,7 @@ Tests: tests/book/test_plots.py
 """
 
 import inspect
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,34 +14,122 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import seaborn
 import torch
+from IPython import get_ipython
 from IPython.display import Markdown
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
+from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
-WEIGHTS = "viridis"
-"""Colour map of attention weights: dark is 0, bright is 1."""
-BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
-"""Colours that colour-blind readers can tell apart (Okabe and Ito)."""
+COLUMN, WIDE = 6.4, 8.7
+"""Widths of a figure in inches: the text's, and that of a cell tagged full-width."""
+TEXT = 9.5
+"""Size of all text in a figure, in points."""
+
+ATTENTION, RECURRENCE = "#0072B2", "#D55E00"
+CONVOLUTION, FEED_FORWARD = "#009E73", "#8F4FB3"
+"""Colours of the layers that the book compares. Colour-blind readers can tell the first
+three apart (Okabe and Ito); lines say their names at their ends besides."""
+QUERY, KEY, VALUE = "#C2255C", "#B07D00", "#0A8A80"
+ENCODER, DECODER = "#4C9BD6", "#A65628"
+REFERENCE = "#7F868D"
+"""Grey: what was predicted, what chance gives, what stands beside the comparison."""
+INK, GRID = "#24292F", "#E8EAED"
+
+BLUE, ORANGE, GREEN = ATTENTION, RECURRENCE, CONVOLUTION
+"""The same colours where nothing of what they mean is compared."""
+WEIGHTS = LinearSegmentedColormap.from_list(
+    "weights", ["#FFFFFF", "#CFE3F2", ATTENTION, "#00436B"]
+)
+"""Colours of attention weights: white is 0, dark blue is 1."""
 MAY, MAY_NOT = "#56B4E9", "#3B3B3B"
 ANNOTATED_COLUMNS = 10
-"""Up to so many keys, a heatmap prints its numbers too."""
+"""Up to so many keys, a heatmap prints its numbers instead of a colour bar."""
+SMALLEST_PRINTED = 0.01
 
 
 def use_book_style() -> None:
     """Give all figures that follow the book's fonts, colours and size."""
-    seaborn.set_theme(context="notebook", style="whitegrid")
-    plt.rcParams.update(
-        {
-            "figure.figsize": (6.4, 3.6),
+    seaborn.set_theme(
+        style="whitegrid",
+        rc={
+            "figure.figsize": (COLUMN, 3.6),
             "figure.dpi": 110,
             "figure.constrained_layout.use": True,
-            "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN]),
+            "font.size": TEXT,
+            "axes.labelsize": TEXT,
+            "axes.titlesize": TEXT,
+            "xtick.labelsize": TEXT,
+            "ytick.labelsize": TEXT,
+            "legend.fontsize": TEXT,
+            "legend.title_fontsize": TEXT,
+            "legend.frameon": False,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.edgecolor": "#AEB4BA",
+            "axes.linewidth": 0.8,
             "axes.spines.top": False,
             "axes.spines.right": False,
-        }
+            "grid.color": GRID,
+            "grid.linewidth": 0.6,
+            "lines.linewidth": 1.8,
+            "axes.prop_cycle": plt.cycler(
+                color=[ATTENTION, RECURRENCE, CONVOLUTION, FEED_FORWARD]
+            ),
+        },
     )
+    # In a notebook: twice the dots, for screens that show them, and no margin cut off,
+    # so that every figure is as wide as it was asked to be.
+    if get_ipython() is not None:
+        set_matplotlib_formats("retina", bbox_inches=None)
+
+
+def label_ends(ax: Axes) -> None:
+    """Write each line's label at its right end, in its colour, instead of a legend."""
+    ax.figure.draw_without_rendering()
+    lines = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
+    pixels_per_point = ax.figure.dpi / 72
+    room = 1.3 * TEXT * pixels_per_point
+    lowest = -math.inf
+    ends = [(*ax.transData.transform(line.get_xydata()[-1]), line) for line in lines]
+    rightmost = max(x for x, _, _ in ends)
+    for x, y, line in sorted(ends, key=lambda end: end[1]):
+        place = max(y, lowest + room)
+        ax.annotate(
+            line.get_label(),
+            line.get_xydata()[-1],
+            xytext=(
+                7 + (rightmost - x) / pixels_per_point,
+                (place - y) / pixels_per_point,
+            ),
+            textcoords="offset points",
+            va="center",
+            color=line.get_color(),
+            annotation_clip=False,
+        )
+        lowest = place
+
+
+def plain_ticks(
+    ax: Axes,
+    x: Sequence[int | float] = (),
+    y: Sequence[int | float] = (),
+    unit: str = "",
+) -> None:
+    """Mark these values, on whatever scale, as plain numbers: 0.001 and not 10⁻³.
+
+    Args:
+        unit: Stands behind each number of the y-axis.
+    """
+    for axis, values, behind in ((ax.xaxis, x, ""), (ax.yaxis, y, unit)):
+        if len(values):
+            axis.set_ticks(values, [_plain(value) + behind for value in values])
+            axis.set_minor_locator(NullLocator())
 
 
 def show_source(*objects: type | Callable) -> Markdown:
@@ -75,15 +164,19 @@ def attention_heatmap(
             f"the rows sum to {[round(total, 3) for total in sums.tolist()]} and not "
             "to 1; give the weights after the softmax, queries down, keys across"
         )
+    printed = len(keys) <= ANNOTATED_COLUMNS
     axes = seaborn.heatmap(
         weights,
         vmin=0,
         vmax=1,
         cmap=WEIGHTS,
         ax=ax,
-        annot=len(keys) <= ANNOTATED_COLUMNS,
-        fmt=".2f",
+        annot=_numbers(weights) if printed else None,
+        fmt="",
+        cbar=not printed,
         cbar_kws={"label": "weight"},
+        linewidths=0.6,
+        linecolor=GRID,
     )
     return _label(axes, queries, keys, title)
 
@@ -130,6 +223,20 @@ def _check_labels(matrix: Tensor, queries: Sequence[str], keys: Sequence[str]) -
             f"{len(queries)} query labels and {len(keys)} key labels do not fit a "
             f"matrix of shape {tuple(matrix.shape)}; queries are the rows"
         )
+
+
+def _plain(value: int | float) -> str:
+    """A number without an exponent, and with commas from 10,000 on."""
+    text = f"{value:,.12f}" if abs(value) >= 10_000 else f"{value:.12f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def _numbers(weights: Tensor) -> list[list[str]]:
+    """What a heatmap prints into its cells: nothing where a weight is nearly 0."""
+    return [
+        [f"{weight:.2f}" if weight >= SMALLEST_PRINTED else "" for weight in row]
+        for row in weights.tolist()
+    ]
 
 
 def _label(

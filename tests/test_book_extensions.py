@@ -1,0 +1,158 @@
+"""What the book's own Sphinx extensions make of a page."""
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from bs4 import BeautifulSoup
+from docutils import nodes
+from docutils.utils import new_document
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def load(name):
+    path = ROOT / "book" / "_ext" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"book_ext_{name}", path)
+    extension = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(extension)
+    return extension
+
+
+chapter_head = load("chapter_head")
+figure_numbers = load("figure_numbers")
+planned = load("planned")
+voices = load("voices")
+
+
+def page(*children):
+    document = new_document("page")
+    document += children
+    return document
+
+
+def quotation(*children, below=()):
+    # As the parser of Markdown gives it: an empty text comes first.
+    first = nodes.paragraph("", "", nodes.Text(""), *children)
+    return nodes.block_quote("", first, *below)
+
+
+def bold(text):
+    return nodes.strong("", text)
+
+
+def test_a_quotation_that_begins_in_bold_becomes_an_admonition():
+    document = page(quotation(bold("Spot the bug."), nodes.Text(" Look here.")))
+    voices.raise_voices(None, document)
+    (admonition,) = document.children
+    title, text = admonition.children
+    assert isinstance(admonition, nodes.admonition)
+    assert title.astext() == "Spot the bug"
+    assert text.astext() == "Look here."
+    assert admonition["classes"] == ["voice", "spot-the-bug"]
+
+
+def test_an_admonition_keeps_what_follows_the_first_paragraph():
+    below = nodes.paragraph("", "And this.")
+    document = page(quotation(bold("In short."), below=[below]))
+    voices.raise_voices(None, document)
+    (admonition,) = document.children
+    assert [child.astext() for child in admonition.children] == [
+        "In short",
+        "And this.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "first", [nodes.Text("Said "), nodes.emphasis("", "Said")], ids=["plain", "italic"]
+)
+def test_other_quotations_stay_quotations(first):
+    document = page(quotation(first, bold("loudly.")))
+    voices.raise_voices(None, document)
+    assert isinstance(document.children[0], nodes.block_quote)
+
+
+def test_setup_cell_comes_below_the_lines_under_the_title():
+    setup, picture = nodes.container(ids=["setup"]), nodes.container(ids=["picture"])
+    lines = [nodes.paragraph("", "Chapter 4"), nodes.paragraph("", "You need")]
+    later = nodes.paragraph("", "A word often needs …")
+    chapter = nodes.section("", nodes.title("", "3.2.1"), *lines, picture, later)
+    app = SimpleNamespace(env=SimpleNamespace(docname="notebooks/03_2_1"))
+    document = page(setup, chapter)
+    chapter_head.arrange(app, document)
+    assert document.children == [chapter]
+    assert chapter.children[1:] == [*lines, setup, picture, later]
+    assert [line["classes"] for line in lines] == [["chapter-head"]] * 2
+    assert later["classes"] == []
+
+
+def test_figures_are_numbered_by_chapter():
+    titles = {"a": "3.2.1 Scaled Dot-Product Attention", "b": "Glossary"}
+    numbers = {"a": {"figure": {"x": (7,), "y": (8,)}}, "b": {"figure": {"z": (9,)}}}
+    env = SimpleNamespace(
+        titles={name: nodes.title("", text) for name, text in titles.items()},
+        toc_fignumbers=numbers,
+    )
+    figure_numbers.by_chapter(None, env)
+    assert numbers["a"]["figure"] == {"x": ("3.2.1-1",), "y": ("3.2.1-2",)}
+    assert numbers["b"]["figure"] == {"z": ("1",)}
+
+
+@pytest.fixture
+def two_planned(monkeypatch):
+    names = {"05_1_data": "5.1 Data", "07_conclusion": "7 Conclusion"}
+    monkeypatch.setattr(planned, "planned", lambda: names)
+
+
+@pytest.mark.usefixtures("two_planned")
+def test_planned_chapters_stand_at_their_places_in_the_sidebar():
+    html = "<ul><li><a href='#'>4</a></li><li><a href='06.html'>6</a></li></ul>"
+    sidebar = BeautifulSoup(html, "html.parser")
+    planned.with_planned(sidebar, {"#": "04_why", "06.html": "06_results"})
+    entries = [entry.text for entry in sidebar.find_all("li")]
+    assert entries == ["4", "5.1 Data", "6", "7 Conclusion"]
+    assert len(sidebar.select("li.planned")) == 2
+
+
+def neighbours(pagename, link):
+    """The links to the pages before and after a page, as its extension leaves them."""
+    pages = ["book/intro", "book/glossary", "notebooks/04_why", "notebooks/06_results"]
+    builder = SimpleNamespace(get_relative_uri=lambda here, there: f"../{there}.html")
+    app = SimpleNamespace(
+        builder=builder,
+        config=SimpleNamespace(root_doc="book/intro"),
+        env=SimpleNamespace(found_docs=pages),
+    )
+    context = {"prev": link, "next": link}
+    planned.complete(app, pagename, "page.html", context, None)
+    return context
+
+
+GLOSSARY = {"title": "Glossary", "link": "../book/glossary.html"}
+
+
+@pytest.mark.usefixtures("two_planned")
+def test_the_page_after_a_chapter_is_the_next_one_of_the_paper():
+    written = {"title": "6", "link": "../notebooks/06_results.html"}
+    link = neighbours("notebooks/04_why", written)["next"]
+    assert link["title"] == "5.1 Data (planned)"
+    assert link["link"] == "../book/intro.html#the-chapters"
+
+
+def test_the_page_after_a_chapter_may_be_written(monkeypatch):
+    monkeypatch.setattr(planned, "planned", dict)
+    written = {"title": "6", "link": "../notebooks/06_results.html"}
+    assert neighbours("notebooks/04_why", written)["next"] == written
+
+
+def test_nothing_follows_the_papers_last_chapter(monkeypatch):
+    monkeypatch.setattr(planned, "planned", dict)
+    assert neighbours("notebooks/06_results", GLOSSARY)["next"] is None
+
+
+@pytest.mark.usefixtures("two_planned")
+def test_no_chapter_comes_before_the_reference():
+    chapter = {"title": "6", "link": "../notebooks/06_results.html"}
+    assert neighbours("book/glossary", chapter)["prev"] is None
+    assert neighbours("book/glossary", GLOSSARY)["prev"] == GLOSSARY
