@@ -180,7 +180,8 @@ def test_readme_names_only_files_that_exist():
 
 def text_files():
     """Every text file that belongs to the repository."""
-    found = [path for path in ROOT.iterdir() if path.is_file()]
+    # In a second work tree .git is a file.
+    found = [path for path in ROOT.iterdir() if path.is_file() and path.stem != ".git"]
     for folder in FOLDERS.split():
         found += (path for path in (ROOT / folder).rglob("*") if path.is_file())
     return [
