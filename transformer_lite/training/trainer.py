@@ -234,7 +234,13 @@ class Trainer:
         )
 
     def _validate(self) -> None:
-        report = validate(self.model, self.validation, self.config.label_smoothing)
+        report = validate(
+            self.model,
+            self.validation,
+            self.config.label_smoothing,
+            self.precision,
+            self.processes,
+        )
         if not math.isfinite(report.loss):
             raise FloatingPointError(
                 f"step {self.state.step}: the validation loss is {report.loss}; begin "
