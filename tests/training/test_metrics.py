@@ -93,7 +93,7 @@ def test_numbers_are_tensorboard_scalars_too(tmp_path):
         metrics.add(1, train_loss=2.5, rate=0.125)
         metrics.add(2, train_loss=1.5, translations=["schön"])
     assert scalars(tmp_path) == {
-        "train/loss": [(1, 2.5), (2, 1.5)],
+        "train_loss": [(1, 2.5), (2, 1.5)],
         "rate": [(1, 0.125)],
     }
 

@@ -572,7 +572,7 @@ def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkey
 def test_progress_shows_speed_loss_rate_and_time_left(tmp_path, capsys):
     train(tmp_path)
     shown = capsys.readouterr().err
-    assert re.search(r"tokens/s, loss \d+\.\d+, rate \d", shown)
+    assert re.search(r"tokens/s, train_loss \d+\.\d+, rate \d", shown)
     assert re.search(r"11/11 \[\d+:\d+<\d+:\d+", shown)
 
 

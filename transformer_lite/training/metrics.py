@@ -7,7 +7,6 @@ Tests: tests/training/test_metrics.py
 
 import json
 import math
-import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -66,11 +65,10 @@ class Metrics:
             # What an interrupted run wrote about this step and later ones is purged.
             self._events = SummaryWriter(self._events_folder, purge_step=step)
         for name, value in values.items():
-            tag = re.sub("^(train|valid)_", r"\1/", name)
             if isinstance(value, int | float):
-                self._events.add_scalar(tag, value, step)
+                self._events.add_scalar(name, value, step)
             elif isinstance(value, list):
-                self._events.add_text(tag, "\n\n".join(map(str, value)), step)
+                self._events.add_text(name, "\n\n".join(map(str, value)), step)
 
     def read(self) -> list[dict[str, Any]]:
         """All records, the oldest first.

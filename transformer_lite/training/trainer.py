@@ -208,7 +208,7 @@ class Trainer:
                 skipped_steps=self.state.skipped,
             )
         bar.set_postfix_str(
-            f"{speed:,.0f} tokens/s, loss {report.loss:.3f}, rate {rate:.1e}",
+            f"{speed:,.0f} tokens/s, train_loss {report.loss:.3f}, rate {rate:.1e}",
             refresh=False,
         )
         bar.update()
