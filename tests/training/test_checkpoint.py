@@ -114,7 +114,7 @@ def test_weights_cut_short_anywhere_are_named_with_a_remedy(tmp_path):
 def test_a_missing_checkpoint_is_not_called_damaged(tmp_path):
     with pytest.raises(ValueError, match=r"w\.safetensors: no such") as caught:
         checkpoint.read_weights(tmp_path / "w.safetensors")
-    assert "delete" not in str(caught.value)
+    assert "delete it" not in str(caught.value)
 
 
 def test_a_training_state_cut_short_anywhere_is_named_with_a_remedy(tmp_path):

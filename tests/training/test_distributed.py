@@ -32,7 +32,7 @@ from transformer_lite.training.checkpoint import save_weights
 from transformer_lite.training.checkpoint import weights_of as weights_by_name
 from transformer_lite.training.distributed import ONE_CPU, join_processes
 from transformer_lite.training.folder import RunFolder
-from transformer_lite.training.step import Objective, train_step
+from transformer_lite.training.step import Objective, train_step, validate
 from transformer_lite.training.trainer import Trainer
 
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -126,6 +126,17 @@ def stopped_by_the_second(processes, run):
     return {"finished": finished, "left_with": left_with}
 
 
+BATCHES = [*MORE[0], *MORE[1], Batch.from_ids(*SHARDS[0])]
+
+
+def shared_validation(processes):
+    """A validation whose model counts the batches that it is given."""
+    model, given = some_model().model, []
+    model.encoder.register_forward_hook(lambda *hooked: given.append(1))
+    report = validate(model, BATCHES, 0.1, processes=processes)
+    return *report, len(given)
+
+
 def mistake_in_resuming(processes, run):
     try:
         trainer_of(processes, run).train()
@@ -199,6 +210,7 @@ def as_rank(rank, port, results):
                 "any": [processes.any(flag) for flag in (rank == 1, False)],
                 "report": tuple(report),
                 "resumed": weights_of(resumed),
+                "validation": tuple(shared_validation(processes)),
                 **stopped,
                 **halves,
                 **resumed_from_different_files(processes, results / "stopped"),
@@ -317,6 +329,14 @@ def test_no_process_leaves_a_stopped_run_before_its_checkpoint_is_whole(two_proc
     for found in two_processes:
         assert not found["finished"]
         assert found["left_with"] == ["step-00000003.stopped.safetensors"]
+
+
+def test_processes_share_out_a_validation_and_agree_on_its_result(two_processes):
+    expected = shared_validation(ONE_CPU)
+    assert expected[-1] == 5
+    assert [found["validation"][-1] for found in two_processes] == [3, 2]
+    for found in two_processes:
+        assert found["validation"][:-1] == pytest.approx(expected[:-1], rel=1e-12)
 
 
 def test_two_processes_resume_as_if_nothing_had_stopped_them(two_processes):

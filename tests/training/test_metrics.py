@@ -10,7 +10,14 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.flop_counter import FlopCounterMode
 
-from transformer_lite.config import BASE, TINY, ModelConfig, Recipe, TrainConfig
+from transformer_lite.config import (
+    BASE,
+    TINY,
+    ModelConfig,
+    Recipe,
+    TrainConfig,
+    load_recipe,
+)
 from transformer_lite.model import Transformer
 from transformer_lite.training.distributed import ONE_CPU
 from transformer_lite.training.metrics import (
@@ -86,7 +93,7 @@ def test_numbers_are_tensorboard_scalars_too(tmp_path):
         metrics.add(1, train_loss=2.5, rate=0.125)
         metrics.add(2, train_loss=1.5, translations=["schön"])
     assert scalars(tmp_path) == {
-        "train/loss": [(1, 2.5), (2, 1.5)],
+        "train_loss": [(1, 2.5), (2, 1.5)],
         "rate": [(1, 0.125)],
     }
 
@@ -131,6 +138,45 @@ def test_a_step_of_the_paper_on_eight_devices_is_announced():
     assert "8 × 3,125 tokens at most, 1 on each device; " in text
     assert re.search(r"\d\.\d\de\+\d\d floating-point operations", text)
     assert "100,000 steps, about 20.2 epochs" in text
+
+
+def announced(model, **train):
+    recipe = Recipe(data=Path("data"), model=model, train=TrainConfig(**train))
+    return announcement(recipe, Transformer(MODEL), 40, 7.0, ONE_CPU)
+
+
+def test_the_highest_rate_is_announced():
+    # 512^-0.5 · 4000^-0.5, at the end of the warm-up.
+    assert "rate       7.0e-04 at its highest, in step 4,000\n" in announced(BASE)
+
+
+def test_a_run_that_ends_while_the_rate_rises_announces_its_last_rate():
+    # 512^-0.5 · 1000 · 4000^-1.5
+    assert "rate       1.7e-04 at its highest, in step 1,000\n" in announced(
+        BASE, max_steps=1000
+    )
+
+
+@pytest.mark.parametrize("recipe", ["toy", "multi30k_de", "wmt14_base", "wmt14_big"])
+def test_no_recipe_of_the_package_has_too_high_a_rate(recipe):
+    recipe = load_recipe(recipe)
+    text = announcement(recipe, Transformer(MODEL), 40, 7.0, ONE_CPU)
+    assert "warning" not in text
+
+
+def test_a_rate_at_which_nothing_is_learned_is_warned_of():
+    # As somebody had it who got nothing but empty translations: 0.0125.
+    text = announced(MODEL, warmup_steps=50, max_steps=600)
+    assert re.search(r"128 wide .* above a rate of 7.8e-03; .*warmup_steps", text)
+
+
+@pytest.mark.parametrize(("bleu", "warned"), [(0.0, True), (31.25, False)])
+def test_a_model_that_does_not_translate_is_said_to(tmp_path, bleu, warned):
+    with Metrics(tmp_path) as metrics:
+        metrics.add(1, tokens=6, tokens_per_second=1, train_loss=3.0, skipped_steps=0)
+        metrics.add(1, valid_loss=2.0, valid_perplexity=7.5, valid_bleu=bleu)
+        text = run_summary(Recipe(data=Path("data")), metrics)
+    assert ("this model does not translate; " in text) == warned
 
 
 def test_a_summary_adds_up_what_was_measured(tmp_path):

@@ -163,6 +163,38 @@ def test_the_ids_of_each_split_are_checked_once(recipe, tmp_path, monkeypatch):
     assert sorted(read) == [(s, side) for s in ("train", "valid") for side in SIDES]
 
 
+def test_a_run_can_be_translated_with_while_it_trains(recipe, tmp_path):
+    out, found = tmp_path / "run", []
+
+    def samples(*_):
+        def evaluate():
+            weights = RunFolder(out).default_weights().stem
+            found.append((weights, len(Translator.load(out).translate(["one two"]))))
+            return {}
+
+        return evaluate
+
+    train_recipe(recipe, out)
+    eager = changed(recipe, "train", max_steps=8, checkpoint_every=1)
+    train_recipe(eager, out, samples)
+    # The average of the first end is gone, for it is not that of this training.
+    assert found == [("best", 1)] * 2
+
+
+def test_weights_that_training_has_deleted_meanwhile_are_named(recipe, tmp_path):
+    out = tmp_path / "run"
+    train_recipe(recipe, out)
+    resolved = RunFolder(out).default_weights()
+    more = changed(recipe, "train", max_steps=5, validate_every=50)
+
+    def samples(*_):
+        return lambda: Translator.load(out, resolved) and {}
+
+    message = r"average\.safetensors: no such checkpoint; .*start again if the run is"
+    with pytest.raises(ValueError, match=message):
+        train_recipe(more, out, samples)
+
+
 def test_a_second_run_in_the_same_folder_is_refused(recipe, tmp_path):
     out = tmp_path / "run"
     out.mkdir()

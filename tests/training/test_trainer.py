@@ -15,9 +15,11 @@ import torch
 
 from transformer_lite.batching import Batch, BatchStream, Sequences, fixed_batches
 from transformer_lite.config import ModelConfig, TrainConfig
+from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import noam_rate
-from transformer_lite.training import checkpoint, trainer
+from transformer_lite.tokenizer import PAD
+from transformer_lite.training import checkpoint, step, trainer
 from transformer_lite.training.folder import RunFolder, training_path
 from transformer_lite.training.step import Report, evaluation_mode, train_step, validate
 from transformer_lite.training.trainer import Trainer
@@ -71,12 +73,12 @@ def before_step(monkeypatch, number, act):
     """Call `act(model)` at the beginning of a step; steps of all runs are counted."""
     steps, original = count(1), train_step
 
-    def step(objective, *rest):
+    def step_and_act(objective, *rest):
         if next(steps) == number:
             act(objective.model)
         return original(objective, *rest)
 
-    monkeypatch.setattr(trainer, "train_step", step)
+    monkeypatch.setattr(trainer, "train_step", step_and_act)
 
 
 def crash(_):
@@ -560,17 +562,17 @@ def test_after_a_loss_that_is_no_number_the_old_checkpoint_stands(
 
 
 def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkeypatch):
-    def step(*arguments):
+    def large(*arguments):
         return train_step(*arguments)._replace(loss=2000.0, nll=2000.0)
 
-    monkeypatch.setattr(trainer, "train_step", step)
+    monkeypatch.setattr(trainer, "train_step", large)
     assert trainer_of(tmp_path).train()
 
 
 def test_progress_shows_speed_loss_rate_and_time_left(tmp_path, capsys):
     train(tmp_path)
     shown = capsys.readouterr().err
-    assert re.search(r"tokens/s, loss \d+\.\d+, rate \d", shown)
+    assert re.search(r"tokens/s, train_loss \d+\.\d+, rate \d", shown)
     assert re.search(r"11/11 \[\d+:\d+<\d+:\d+", shown)
 
 
@@ -595,6 +597,47 @@ def test_validation_without_smoothing_is_the_negative_log_likelihood():
     report = validate(small_model(), [ONE, TWO], 0.0)
     assert report.loss == pytest.approx(report.nll, rel=1e-6)
     assert report.tokens == 12
+
+
+def test_validation_is_the_written_out_loss_of_all_logits(monkeypatch):
+    monkeypatch.setattr(step, "SCORED_AT_ONCE", 3)
+    model = small_model()
+    logits = model(ONE.src_ids, ONE.tgt_input)
+    expected = label_smoothed_loss(logits, ONE.labels, 0.1, PAD)
+    report = validate(model, [ONE], 0.1)
+    assert report.tokens == expected.tokens == 6
+    assert report.loss == pytest.approx(expected.loss.item() / 6, rel=1e-6)
+    assert report.nll == pytest.approx(expected.nll.item() / 6, rel=1e-6)
+
+
+def test_validation_never_holds_the_logits_of_a_whole_batch(monkeypatch):
+    monkeypatch.setattr(step, "SCORED_AT_ONCE", 3)
+    seen, original = [], step.label_smoothed_loss
+
+    def loss(logits, *rest):
+        seen.append(len(logits))
+        return original(logits, *rest)
+
+    monkeypatch.setattr(step, "label_smoothed_loss", loss)
+    validate(small_model(), [ONE, TWO], 0.1)
+    assert seen == [3, 3, 2, 3, 3]  # 2 × 4 positions, and 1 × 6
+
+
+def test_validation_computes_in_the_precision_of_training(tmp_path, monkeypatch):
+    seen, original = [], trainer.validate
+
+    def then_note(model, batches, *rest):
+        handle = model.decoder.layers[0].register_forward_hook(
+            lambda *hooked: seen.append(torch.is_autocast_enabled("cpu"))
+        )
+        report = original(model, batches, *rest)
+        handle.remove()
+        return report
+
+    monkeypatch.setattr(trainer, "validate", then_note)
+    train(tmp_path, precision="bf16", validate_every=11)
+    assert seen
+    assert all(seen)
 
 
 def test_validation_switches_dropout_off():

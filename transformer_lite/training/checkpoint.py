@@ -1,4 +1,4 @@
-"""Checkpoints: all that changes during a run, saved, taken up again and averaged.
+"""Checkpoints: all that changes during a run, saved, resumed from and averaged.
 
 A checkpoint is a file of weights, `step-00001000.safetensors`. The newest ones
 have what training needs to resume beside them, `step-00001000.training.pt`.
@@ -72,11 +72,14 @@ def read_weights(path: Path) -> Weights:
     try:
         return load_file(path)
     except FileNotFoundError:
-        raise ValueError(f"{path}: no such checkpoint; check the path") from None
+        raise ValueError(
+            f"{path}: no such checkpoint; check the path, or start again if the run is "
+            "still training, which deletes its older checkpoints"
+        ) from None
     except (SafetensorError, OSError) as error:
         raise ValueError(
             f"{path}: the checkpoint is damaged ({error}); "
-            "delete it, the one before it then takes its place"
+            "delete it, and the one before it takes its place"
         ) from error
 
 

@@ -208,7 +208,7 @@ class Trainer:
                 skipped_steps=self.state.skipped,
             )
         bar.set_postfix_str(
-            f"{speed:,.0f} tokens/s, loss {report.loss:.3f}, rate {rate:.1e}",
+            f"{speed:,.0f} tokens/s, train_loss {report.loss:.3f}, rate {rate:.1e}",
             refresh=False,
         )
         bar.update()
@@ -234,7 +234,13 @@ class Trainer:
         )
 
     def _validate(self) -> None:
-        report = validate(self.model, self.validation, self.config.label_smoothing)
+        report = validate(
+            self.model,
+            self.validation,
+            self.config.label_smoothing,
+            self.precision,
+            self.processes,
+        )
         if not math.isfinite(report.loss):
             raise FloatingPointError(
                 f"step {self.state.step}: the validation loss is {report.loss}; begin "
