@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 from bs4 import BeautifulSoup
@@ -21,6 +22,7 @@ def load(name):
 
 
 chapter_head = load("chapter_head")
+docstrings = load("docstrings")
 figure_numbers = load("figure_numbers")
 planned = load("planned")
 voices = load("voices")
@@ -156,3 +158,21 @@ def test_no_chapter_comes_before_the_reference():
     chapter = {"title": "6", "link": "../notebooks/06_results.html"}
     assert neighbours("book/glossary", chapter)["prev"] is None
     assert neighbours("book/glossary", GLOSSARY)["prev"] == GLOSSARY
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    first: int
+    second: int
+
+
+Pair.second.__doc__ = "The larger one."
+
+
+def test_a_named_tuples_field_is_shown_only_if_it_says_something():
+    skipped = [
+        docstrings.is_alias(None, "attribute", name, getattr(Pair, name), False, {})
+        for name in Pair._fields
+    ]
+    assert skipped == [True, None]

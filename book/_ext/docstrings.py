@@ -3,7 +3,8 @@
 The last lines of a module's docstring, ``Paper:``, ``Chapter:`` and ``Tests:``, become
 fields with links; Sphinx would run them into one paragraph. And a colon in an
 attribute's docstring is punctuation; napoleon would take what stands before it for the
-attribute's type.
+attribute's type. The fields of a named tuple stand in its signature; Python's own words
+about each ("Alias for field number 0") would say nothing more.
 """
 
 import re
@@ -42,9 +43,15 @@ def restore(app, what, name, obj, options, lines):
         lines[:] = app.env.temp_data["docstring as written"]
 
 
+def is_alias(app, what, name, obj, skip, options):
+    """Leave out a named tuple's field that has no docstring of its own."""
+    return True if (obj.__doc__ or "").startswith("Alias for field number") else None
+
+
 def setup(app):
     # napoleon comes between them, at the default priority of 500.
     app.connect("autodoc-process-docstring", keep_as_written, priority=100)
     app.connect("autodoc-process-docstring", restore, priority=900)
     app.connect("autodoc-process-docstring", as_fields)
+    app.connect("autodoc-skip-member", is_alias)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
