@@ -229,5 +229,5 @@ def test_a_signal_to_one_process_stops_both_after_the_same_step(launch, tmp_path
     os.kill(ranks(run)[1], signal.SIGTERM)
     run.wait(timeout=300)
     assert (
-        "stopped; the same command goes on from here" in (tmp_path / "log").read_text()
+        "stopped; the same command resumes the run" in (tmp_path / "log").read_text()
     )
