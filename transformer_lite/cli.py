@@ -14,14 +14,16 @@ Tests: tests/test_cli.py
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import Any, BinaryIO, ClassVar, Literal, NoReturn
 
 import tyro
+from tqdm import tqdm
 from tyro import _errors as refusal
 from tyro.conf import (
     DisallowNone,
@@ -42,11 +44,12 @@ from transformer_lite.config import (
 from transformer_lite.tokenizer import VOCAB_SENTENCES
 from transformer_lite.training.folder import RunFolder
 
-if TYPE_CHECKING:
-    from transformer_lite.inference.translator import Translator
-
 INTERRUPTED = 130
 """Exit status of a run that a signal ended, as shells give it."""
+BATCHES = 8
+"""Batches that are read at a time, to share them among lines of like length."""
+PATIENCE = 5
+"""Seconds until progress is shown."""
 
 
 class Verb:
@@ -245,10 +248,10 @@ class Average(Verb):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate(Verb):
-    """Translate standard input, one line in, one line out."""
+class Search(Verb):
+    """A run's model, and how it searches for translations."""
 
-    less_memory: ClassVar[str] = "give a smaller --beam, or fewer --workers"
+    less_memory: ClassVar[str] = "give a smaller --batch-sentences"
     folder: Positional[Path]
     """The run's folder."""
     weights: Path | None = None
@@ -257,48 +260,70 @@ class Translate(Verb):
     """Beam size; 1 is greedy search."""
     alpha: float | None = None
     """Exponent of the length penalty."""
+    batch_sentences: int | None = None
+    """Sentences translated at once."""
     workers: int = 1
     """Processes that translate; on CPUs one for each core pays for many sentences."""
 
-    def run(self) -> None:
-        """Translate every line; an empty line stays empty."""
-        translator = self._load()
-        lines = _decode_lines(sys.stdin.buffer.read())
-        # In UTF-8 as the input is, whatever the terminal's language.
-        for translation in self._translate(translator, lines):
-            sys.stdout.buffer.write(translation.encode("utf-8") + b"\n")
-        sys.stdout.buffer.flush()
-        print(f"weights: {self._weights()}", file=sys.stderr)
-
-    def _weights(self) -> Path:
-        return self.weights or RunFolder(self.folder).default_weights()
-
-    def _load(self) -> "Translator":
+    @contextmanager
+    def translator(self) -> Iterator[tuple[Any, Callable, Path]]:
+        """A `Translator`, a function by which all workers translate, and the weights."""
+        from transformer_lite.inference.parallel import parallel_translator
         from transformer_lite.inference.translator import Translator
         from transformer_lite.training.hardware import keep_freed_memory
 
-        keep_freed_memory()
-        translator = Translator.load(self.folder, self._weights())
-        given = {"beam_size": self.beam, "alpha": self.alpha}
-        given = {name: value for name, value in given.items() if value is not None}
-        translator.search = replace(translator.search, **given)
-        return translator
-
-    def _translate(self, translator: "Translator", lines: list[str]) -> list[str]:
-        from transformer_lite.inference.parallel import parallel_translator
-
         if self.workers < 1:
             raise ValueError(f"--workers {self.workers} is impossible; give at least 1")
+        keep_freed_memory()
+        weights = self.weights or RunFolder(self.folder).default_weights()
+        translator = Translator.load(self.folder, weights)
+        given = {"beam_size": self.beam, "alpha": self.alpha}
+        given["batch_sentences"] = self.batch_sentences
+        given = {name: value for name, value in given.items() if value is not None}
+        translator.search = replace(translator.search, **given)
         if self.workers == 1:
-            return translator.translate(lines)
+            yield translator, translator.translate, weights
+            return
         with parallel_translator(
-            translator, self.folder, self._weights(), self.workers
+            translator, self.folder, weights, self.workers
         ) as several:
-            return several.translate(lines)
+            yield translator, several.translate, weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(Translate):
+class Translate(Search):
+    """Translate a file or standard input, one line in, one line out."""
+
+    file: Positional[Path | None] = None
+    """Text to translate, one sentence a line; by default standard input."""
+    out: Path | None = None
+    """File to write; by default standard output."""
+
+    def run(self) -> None:
+        """Translate every line; an empty line stays empty."""
+        with (
+            _opened(self.file, "rb", sys.stdin.buffer) as source,
+            self.translator() as (translator, translate, weights),
+            _opened(self.out, "wb", sys.stdout.buffer) as target,
+        ):
+            print(f"weights: {weights}", file=sys.stderr)
+            typed = source.isatty()
+            if typed:
+                print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
+            size = translator.search.batch_sentences * self.workers * BATCHES
+            lines = _decoded(source, str(self.file or "standard input"))
+            # A bar would tear the lines apart that are shown on the same terminal.
+            quiet = target.isatty() or not sys.stderr.isatty()
+            lines = iter(tqdm(lines, unit="line", delay=PATIENCE, disable=quiet))
+            while block := list(islice(lines, 1 if typed else size)):
+                # In UTF-8 as the input is, whatever the terminal's language.
+                for translation in translate(block):
+                    target.write(translation.encode("utf-8") + b"\n")
+                target.flush()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(Search):
     """Score a run's translations of one split: BLEU, chrF, loss, exact matches."""
 
     split: str = "test"
@@ -318,13 +343,12 @@ class Evaluate(Translate):
         recipe = RunFolder(self.folder).recipe()
         corpus = PreparedCorpus(self.data or recipe.data)
         sources, references = corpus.text(self.split)
-        translator = self._load()
-        translations = self._translate(translator, sources)
-        scores = asdict(score(translations, references))
+        with self.translator() as (translator, translate, weights):
+            scores = asdict(score(translate(sources), references))
         batches = fixed_batches(*corpus.ids(self.split), recipe.train.batch_tokens)
         report = validate(translator.model, batches, recipe.train.label_smoothing)
         results = {**scores, "loss": report.loss, "nll": report.nll}
-        results["weights"] = str(self._weights())
+        results["weights"] = str(weights)
         for name, value in results.items():
             shown = f"{value:.2f}" if isinstance(value, float) else value
             print(f"{name:12} {shown}")
@@ -365,17 +389,30 @@ VERBS: dict[str, type[Verb]] = {
 }
 
 
-def _decode_lines(text: bytes) -> list[str]:
-    lines = []
-    for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), start=1):
+@contextmanager
+def _opened(path: Path | None, mode: str, standard: BinaryIO) -> Iterator[BinaryIO]:
+    """The file at `path`, or the standard one, which stays open."""
+    if path is None:
+        yield standard
+    else:
+        with path.open(mode) as file:
+            yield file
+
+
+def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines as text, each as soon as it is there; a line feed alone ends a line.
+
+    Raises:
+        ValueError: A line is not UTF-8.
+    """
+    for number, line in enumerate(lines, start=1):
         try:
-            lines.append(line.removesuffix(b"\r").decode("utf-8"))
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"standard input, line {number}: not UTF-8 (byte {error.start + 1}); "
+                f"{name}, line {number}: not UTF-8 (byte {error.start + 1}); "
                 "convert the text to UTF-8"
             ) from error
-    return lines if text else []
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
