@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+import transformer_lite
 from transformer_lite.config import load_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -214,3 +215,4 @@ def test_version_is_the_same_everywhere():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\nversion: {version}\n" in citation
     assert f"\n## [{version}]" in changelog
+    assert transformer_lite.__version__ == version

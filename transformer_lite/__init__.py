@@ -7,6 +7,8 @@ takes no time.
 from importlib import import_module
 from typing import Any
 
+__version__ = "0.1.0"
+
 _HOME = {
     "BASE": "config",
     "BIG": "config",

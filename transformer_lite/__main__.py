@@ -7,6 +7,7 @@ Tests: tests/test_main.py, tests/test_cli.py
 
 import os
 import signal
+from importlib import import_module
 
 
 def main() -> None:
@@ -17,10 +18,13 @@ def main() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from transformer_lite import cli  # takes seconds, for it imports PyTorch
+    from transformer_lite import cli
+
+    verb = cli.parse()
+    import_module("torch")  # takes seconds
 
     signal.signal(signal.SIGINT, handler)
-    cli.main()
+    cli.run(verb)
 
 
 if __name__ == "__main__":

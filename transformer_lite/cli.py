@@ -3,56 +3,78 @@
 Each verb is a dataclass: its fields are the verb's arguments. The settings of `train`
 are the configurations' own fields, so every name, default and help text stands once.
 
+What imports PyTorch, which takes seconds, is imported where a verb does its work: help,
+and what is wrong with a command, come at once.
+
 Paper: §5–6
 Chapter: the_multi_gpu_trainer
 Tests: tests/test_cli.py
 """
 
-import io
 import json
 import os
-import re
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stderr
-from dataclasses import asdict, dataclass, fields, replace
-from itertools import dropwhile, takewhile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, BinaryIO, ClassVar, Literal, NoReturn
 
 import tyro
-from tyro.conf import FlagCreatePairsOff, Positional
+from tqdm import tqdm
+from tyro import _errors as refusal
+from tyro.conf import (
+    DisallowNone,
+    FlagCreatePairsOff,
+    Positional,
+    PositionalMetavarFromFieldName,
+)
 
-from transformer_lite.batching import fixed_batches
-from transformer_lite.config import Recipe, load_recipe
-from transformer_lite.data.corpora import corpus_of_files, load_corpus
-from transformer_lite.data.prepare import prepare
-from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.inference.export import export_ctranslate2
-from transformer_lite.inference.parallel import parallel_translator
-from transformer_lite.inference.scores import ValidationSamples, score
-from transformer_lite.inference.translator import Translator
+from transformer_lite import __version__
+from transformer_lite.config import (
+    ModelConfig,
+    Recipe,
+    SearchConfig,
+    TrainConfig,
+    load_recipe,
+    recipe_from_dict,
+)
 from transformer_lite.tokenizer import VOCAB_SENTENCES
-from transformer_lite.training import checkpoint
 from transformer_lite.training.folder import RunFolder
-from transformer_lite.training.hardware import keep_freed_memory
-from transformer_lite.training.run import train_recipe
-from transformer_lite.training.step import validate
 
 INTERRUPTED = 130
 """Exit status of a run that a signal ended, as shells give it."""
+BATCHES = 8
+"""Batches that are read at a time, to share them among lines of like length."""
+PATIENCE = 5
+"""Seconds until progress is shown."""
 
 
-@runtime_checkable
-class Verb(Protocol):
-    """A verb with its arguments."""
+class Verb:
+    """What can be done; the fields are its arguments."""
+
+    less_memory: ClassVar[str] = "close other programs"
+    """What to do where memory does not suffice."""
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> "Verb":
+        """Read the arguments.
+
+        Raises:
+            ValueError: An argument is missing, unknown or impossible.
+            SystemExit: Help was asked for, and shown.
+        """
+        return _parse(cls, words)
 
     def run(self) -> None:
         """Do it."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepare:
+class Prepare(Verb):
     """Get a corpus, learn its vocabulary, write its sentences as ids."""
 
     corpus: Positional[str]
@@ -76,11 +98,15 @@ class Prepare:
     """Most sentences that the vocabulary is learned from, drawn at random."""
     max_length: int = 256
     """Most tokens of a sentence."""
-    skip_long: bool = False
+    skip_long: FlagCreatePairsOff[bool] = False
     """Leave longer training pairs out instead of stopping at them."""
 
     def run(self) -> None:
         """Write the folder."""
+        from transformer_lite.data.corpora import corpus_of_files, load_corpus
+        from transformer_lite.data.prepare import prepare
+        from transformer_lite.data.store import PreparedCorpus
+
         if self.corpus != "files":
             if self.train or self.valid or self.test:
                 raise ValueError(
@@ -110,28 +136,93 @@ class Prepare:
         print(f"{self.out}: {pairs} pairs, {vocab_size:,} tokens in the vocabulary")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Train(Recipe):
-    """Train a model by a recipe; resumes from the last checkpoint in --out."""
+def _unchecked(config: type) -> type:
+    """The fields of a configuration without its checks, to be completed by a recipe."""
+    changes = {"__doc__": config.__doc__, "__post_init__": lambda self: None}
+    return type(config.__name__, (config,), changes)
 
+
+_Model, _Train, _Search = map(_unchecked, (ModelConfig, TrainConfig, SearchConfig))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(Verb):
+    """Train a model by a recipe; resumes from the last checkpoint in --out.
+
+    The defaults shown are the paper's; `train RECIPE --help` shows the recipe's.
+    """
+
+    less_memory: ClassVar[str] = (
+        "give a smaller --train.batch-tokens and the same --train.global-batch-tokens: "
+        "the steps stay as they are"
+    )
     recipe: Positional[str]
     """A recipe of the package, such as toy, or a TOML file."""
-    out: Path
-    """The run's folder."""
+    out: Path | None = None
+    """The run's folder; by default runs/RECIPE."""
+    data: Path | None = None
+    """Folder that `prepare` wrote; by default the recipe's."""
+    model: _Model = field(default_factory=_Model)
+    """The model; its vocab_size is taken from the data."""
+    train: _Train = field(default_factory=_Train)
+    """The training."""
+    search: _Search = field(default_factory=_Search)
+    """The search for translations."""
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> "Train":
+        """Read the arguments; what the recipe says is the default of every option.
+
+        Raises:
+            ValueError: There is no such recipe, or an option is unknown or impossible.
+            SystemExit: Help was asked for, and shown.
+        """
+        # The recipe may stand anywhere: a first reading finds it.
+        no_help = [word for word in words if word not in ("-h", "--help")]
+        recipe = _parse(cls, no_help, cls(recipe="")).recipe
+        verb = _parse(cls, words, cls.by_recipe(recipe) if recipe else None)
+        verb.settings()  # refuses impossible ones
+        return verb
+
+    @classmethod
+    def by_recipe(cls, name: str) -> "Train":
+        """The verb as a recipe has it, without further options."""
+        recipe = load_recipe(name)
+        return cls(
+            recipe=name,
+            data=recipe.data,
+            model=_Model(**asdict(recipe.model)),
+            train=_Train(**asdict(recipe.train)),
+            search=_Search(**asdict(recipe.search)),
+        )
+
+    def settings(self) -> Recipe:
+        """The recipe with what the options change.
+
+        Raises:
+            ValueError: A setting is impossible.
+        """
+        parts = {name: asdict(getattr(self, name)) for name in _settings(Train)}
+        return recipe_from_dict({"data": str(self.data), **parts})
 
     def run(self) -> None:
         """Train to the recipe's last step, or to a signal."""
+        from transformer_lite.inference.scores import ValidationSamples
+        from transformer_lite.training.hardware import keep_freed_memory
+        from transformer_lite.training.run import train_recipe
+
         keep_freed_memory()
-        recipe = Recipe(**{e.name: getattr(self, e.name) for e in fields(Recipe)})
-        if not train_recipe(recipe, self.out, ValidationSamples):
-            print("stopped; the same command goes on from here", file=sys.stderr)
+        out = self.out or Path("runs", Path(self.recipe).stem)
+        recipe = self.settings()
+        if not train_recipe(recipe, out, ValidationSamples):
+            print("stopped; the same command resumes the run", file=sys.stderr)
             sys.exit(INTERRUPTED)
         if os.environ.get("RANK", "0") == "0":  # one process speaks for all
-            print(f"{self.out}: all {recipe.train.max_steps:,} steps are done")
+            print(f"{out}: all {recipe.train.max_steps:,} steps are done")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Average:
+class Average(Verb):
     """Average the last checkpoints of a run."""
 
     folder: Positional[Path]
@@ -141,6 +232,8 @@ class Average:
 
     def run(self) -> None:
         """Write average.safetensors beside the checkpoints."""
+        from transformer_lite.training import checkpoint
+
         folder = RunFolder(self.folder)
         paths = folder.step_checkpoints()
         if not 1 <= self.last <= len(paths):
@@ -155,9 +248,10 @@ class Average:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate:
-    """Translate standard input, one line in, one line out."""
+class Search(Verb):
+    """A run's model, and how it searches for translations."""
 
+    less_memory: ClassVar[str] = "give a smaller --batch-sentences"
     folder: Positional[Path]
     """The run's folder."""
     weights: Path | None = None
@@ -166,43 +260,70 @@ class Translate:
     """Beam size; 1 is greedy search."""
     alpha: float | None = None
     """Exponent of the length penalty."""
+    batch_sentences: int | None = None
+    """Sentences translated at once."""
     workers: int = 1
     """Processes that translate; on CPUs one for each core pays for many sentences."""
 
-    def run(self) -> None:
-        """Translate every line; an empty line stays empty."""
-        translator = self._load()
-        lines = _decode_lines(sys.stdin.buffer.read())
-        # In UTF-8 as the input is, whatever the terminal's language.
-        for translation in self._translate(translator, lines):
-            sys.stdout.buffer.write(translation.encode("utf-8") + b"\n")
-        sys.stdout.buffer.flush()
-        print(f"weights: {self._weights()}", file=sys.stderr)
+    @contextmanager
+    def translator(self) -> Iterator[tuple[Any, Callable, Path]]:
+        """A `Translator`, a function by which all workers translate, and the weights."""
+        from transformer_lite.inference.parallel import parallel_translator
+        from transformer_lite.inference.translator import Translator
+        from transformer_lite.training.hardware import keep_freed_memory
 
-    def _weights(self) -> Path:
-        return self.weights or RunFolder(self.folder).default_weights()
-
-    def _load(self) -> Translator:
-        keep_freed_memory()
-        translator = Translator.load(self.folder, self._weights())
-        given = {"beam_size": self.beam, "alpha": self.alpha}
-        given = {name: value for name, value in given.items() if value is not None}
-        translator.search = replace(translator.search, **given)
-        return translator
-
-    def _translate(self, translator: Translator, lines: list[str]) -> list[str]:
         if self.workers < 1:
             raise ValueError(f"--workers {self.workers} is impossible; give at least 1")
+        keep_freed_memory()
+        weights = self.weights or RunFolder(self.folder).default_weights()
+        translator = Translator.load(self.folder, weights)
+        given = {"beam_size": self.beam, "alpha": self.alpha}
+        given["batch_sentences"] = self.batch_sentences
+        given = {name: value for name, value in given.items() if value is not None}
+        translator.search = replace(translator.search, **given)
         if self.workers == 1:
-            return translator.translate(lines)
+            yield translator, translator.translate, weights
+            return
         with parallel_translator(
-            translator, self.folder, self._weights(), self.workers
+            translator, self.folder, weights, self.workers
         ) as several:
-            return several.translate(lines)
+            yield translator, several.translate, weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(Translate):
+class Translate(Search):
+    """Translate a file or standard input, one line in, one line out."""
+
+    file: Positional[Path | None] = None
+    """Text to translate, one sentence a line; by default standard input."""
+    out: Path | None = None
+    """File to write; by default standard output."""
+
+    def run(self) -> None:
+        """Translate every line; an empty line stays empty."""
+        with (
+            _opened(self.file, "rb", sys.stdin.buffer) as source,
+            self.translator() as (translator, translate, weights),
+            _opened(self.out, "wb", sys.stdout.buffer) as target,
+        ):
+            print(f"weights: {weights}", file=sys.stderr)
+            typed = source.isatty()
+            if typed:
+                print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
+            size = translator.search.batch_sentences * self.workers * BATCHES
+            lines = _decoded(source, str(self.file or "standard input"))
+            # A bar would tear the lines apart that are shown on the same terminal.
+            quiet = target.isatty() or not sys.stderr.isatty()
+            lines = iter(tqdm(lines, unit="line", delay=PATIENCE, disable=quiet))
+            while block := list(islice(lines, 1 if typed else size)):
+                # In UTF-8 as the input is, whatever the terminal's language.
+                for translation in translate(block):
+                    target.write(translation.encode("utf-8") + b"\n")
+                target.flush()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(Search):
     """Score a run's translations of one split: BLEU, chrF, loss, exact matches."""
 
     split: str = "test"
@@ -214,16 +335,20 @@ class Evaluate(Translate):
 
     def run(self) -> None:
         """Print a table, and write the same as JSON."""
+        from transformer_lite.batching import fixed_batches
+        from transformer_lite.data.store import PreparedCorpus
+        from transformer_lite.inference.scores import score
+        from transformer_lite.training.step import validate
+
         recipe = RunFolder(self.folder).recipe()
         corpus = PreparedCorpus(self.data or recipe.data)
         sources, references = corpus.text(self.split)
-        translator = self._load()
-        translations = self._translate(translator, sources)
-        scores = asdict(score(translations, references))
+        with self.translator() as (translator, translate, weights):
+            scores = asdict(score(translate(sources), references))
         batches = fixed_batches(*corpus.ids(self.split), recipe.train.batch_tokens)
         report = validate(translator.model, batches, recipe.train.label_smoothing)
         results = {**scores, "loss": report.loss, "nll": report.nll}
-        results["weights"] = str(self._weights())
+        results["weights"] = str(weights)
         for name, value in results.items():
             shown = f"{value:.2f}" if isinstance(value, float) else value
             print(f"{name:12} {shown}")
@@ -232,7 +357,7 @@ class Evaluate(Translate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export:
+class Export(Verb):
     """Write a run's model in the format of a program that serves it faster."""
 
     folder: Positional[Path]
@@ -246,12 +371,15 @@ class Export:
 
     def run(self) -> None:
         """Write the folder."""
+        from transformer_lite.inference.export import export_ctranslate2
+        from transformer_lite.inference.translator import Translator
+
         weights = self.weights or RunFolder(self.folder).default_weights()
         export_ctranslate2(Translator.load(self.folder, weights), self.out)
         print(f"{self.out}: {self.format} model of {weights}")
 
 
-VERBS = {
+VERBS: dict[str, type[Verb]] = {
     "prepare": Prepare,
     "train": Train,
     "average": Average,
@@ -261,93 +389,183 @@ VERBS = {
 }
 
 
-def _decode_lines(text: bytes) -> list[str]:
-    lines = []
-    for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"), start=1):
+@contextmanager
+def _opened(path: Path | None, mode: str, standard: BinaryIO) -> Iterator[BinaryIO]:
+    """The file at `path`, or the standard one, which stays open."""
+    if path is None:
+        yield standard
+    else:
+        with path.open(mode) as file:
+            yield file
+
+
+def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines as text, each as soon as it is there; a line feed alone ends a line.
+
+    Raises:
+        ValueError: A line is not UTF-8.
+    """
+    for number, line in enumerate(lines, start=1):
         try:
-            lines.append(line.removesuffix(b"\r").decode("utf-8"))
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"standard input, line {number}: not UTF-8 (byte {error.start + 1}); "
+                f"{name}, line {number}: not UTF-8 (byte {error.start + 1}); "
                 "convert the text to UTF-8"
             ) from error
-    return lines if text else []
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb; a user's mistake gives one line on stderr and exit status 2."""
-    verb, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
-    if verb not in VERBS:
-        asked = verb in ("-h", "--help")
-        print(_overview(), file=sys.stdout if asked else sys.stderr)
-        if verb and not asked:
-            print(f'\ntransformer-lite: error: no verb "{verb}"', file=sys.stderr)
-        sys.exit(0 if asked else 2)
-    try:
-        _parse(verb, rest).run()
-    except KeyboardInterrupt:
-        print(f"transformer-lite {verb}: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        sys.exit(INTERRUPTED)
-    except (ValueError, OSError, FloatingPointError) as error:
-        print(f"transformer-lite {verb}: error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run(parse(arguments))
 
 
-def _parse(verb: str, arguments: Sequence[str]) -> Verb:
-    """The verb with its arguments.
+def parse(arguments: Sequence[str] | None = None) -> Verb:
+    """Read the verb and its arguments, without importing PyTorch.
 
     Raises:
-        ValueError: An option is unknown or its value impossible.
+        SystemExit: Something is missing, unknown or impossible, or help was shown.
     """
-    default = _train_by_recipe(arguments) if verb == "train" else None
-    said = io.StringIO()
+    name, *words = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if name in ("", "-h", "--help"):
+        print(_overview(), file=sys.stdout if name else sys.stderr)
+        sys.exit(0 if name else 2)
+    if name == "--version":
+        print(f"transformer-lite {__version__}")
+        sys.exit(0)
+    if name not in VERBS:
+        _fail(
+            None, f'no verb "{name}"; {_nearest(name, {verb: verb for verb in VERBS})}'
+        )
+    with _reported(VERBS[name]):
+        return VERBS[name].parse(words)
+
+
+def run(verb: Verb) -> None:
+    """Do what a verb says.
+
+    Raises:
+        SystemExit: It failed, which one line on stderr explains, or was interrupted.
+    """
+    with _reported(type(verb)):
+        verb.run()
+
+
+@contextmanager
+def _reported(verb: type[Verb]) -> Iterator[None]:
+    """End the program with one line for what a user can mend."""
     try:
-        with redirect_stderr(said):
-            return tyro.cli(
-                VERBS[verb],
-                prog=f"transformer-lite {verb}",
-                args=arguments,
-                default=default,
-                config=(FlagCreatePairsOff,),
-            )
-    except SystemExit as end:
-        if not end.code:
-            raise  # that was --help
-        raise ValueError(
-            f"{_one_line(said.getvalue())}; see transformer-lite {verb} --help"
-        ) from None
+        yield
+    except KeyboardInterrupt:
+        print(f"{_program(verb)}: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the output has enough; Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(INTERRUPTED)
+    except MemoryError as error:
+        _fail(verb, f"{error}" or f"out of memory; {verb.less_memory}")
+    except (ValueError, OSError, FloatingPointError) as error:
+        _fail(verb, error)
+    except RuntimeError as error:
+        if not _is_want_of_memory(error):
+            raise
+        _fail(verb, f"out of memory; {verb.less_memory}")
 
 
-def _one_line(box: str) -> str:
-    """The message in the box, of lines or of hyphens, that tyro puts an error in."""
-    lines = [line.strip("│╭╮╰╯ ") for line in box.splitlines()]
-    inside = dropwhile(_is_rule, lines[1:])  # the first line is the box's title
-    message = " ".join(takewhile(lambda line: not _is_rule(line), inside))
-    message = re.sub("^Error parsing (model|train|search): ", r"\1.", message)
-    return message.removeprefix("Error parsing ").removesuffix(".")
+def _is_want_of_memory(error: RuntimeError) -> bool:
+    """Whether PyTorch says that a GPU or the machine has no memory left."""
+    import torch
+
+    on_gpu = isinstance(error, torch.OutOfMemoryError)
+    return on_gpu or "can't allocate memory" in str(error)
 
 
-def _is_rule(line: str) -> bool:
-    return set(line) <= set("─-")
+def _program(verb: type[Verb] | None) -> str:
+    names = [name for name, found in VERBS.items() if found is verb]
+    return " ".join(["transformer-lite", *names])
 
 
-def _train_by_recipe(arguments: Sequence[str]) -> Train | None:
-    """The recipe's settings, to be the defaults of the options of `train`."""
-    words = iter(arguments)
-    for word in words:
-        if not word.startswith("-"):
-            break
-        if word.startswith("--") and "=" not in word:
-            next(words, None)  # an option's value
-    else:
-        return None
-    recipe = load_recipe(word)
-    settings = {entry.name: getattr(recipe, entry.name) for entry in fields(Recipe)}
-    return Train(recipe=word, out=Path("runs", Path(word).stem), **settings)
+def _fail(verb: type[Verb] | None, message: object) -> NoReturn:
+    """End the program with one line and exit status 2."""
+    print(f"{_program(verb)}: error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _parse(verb: type[Verb], words: Sequence[str], default: Verb | None = None) -> Any:
+    """The verb with these arguments; those not given are as in `default`.
+
+    Raises:
+        ValueError: An argument is missing, unknown or impossible.
+        SystemExit: Help was asked for, and shown.
+    """
+
+    def refuse(event: refusal.ParseErrorEvent) -> None:
+        if message := _message(event, verb):
+            end = "" if message.endswith("?") else f"; see {_program(verb)} --help"
+            raise ValueError(message + end)
+
+    markers = (DisallowNone, PositionalMetavarFromFieldName)
+    with refusal.on_parse_error(refuse):
+        return tyro.cli(
+            verb, prog=_program(verb), args=words, default=default, config=markers
+        )
+
+
+def _message(event: refusal.ParseErrorEvent, verb: type[Verb]) -> str | None:
+    """What is wrong with the arguments; None if only tyro knows how to say it."""
+    message = None
+    match event:
+        case (
+            refusal.UnrecognizedArgs(tokens=[word, *_])
+            | refusal.MissingArgs(unrecognized_tokens=[word, *_])
+        ):
+            message = f'"{word}" is one argument too many'
+            if word.startswith("-"):
+                message = f"no option {word}; {_nearest(word, _options(verb))}"
+        case refusal.MissingArgs(missing_arguments=missing):
+            names = " and ".join(_shown(found.arg) for found in missing)
+            message = f"{names} {'is' if len(missing) == 1 else 'are'} missing"
+        case refusal.InvalidChoice(argument=argument, value=value, choices=choices):
+            message = f"{_shown(argument)} {value}; give one of {', '.join(choices)}"
+        case (
+            refusal.BadValue(argument=argument)
+            | refusal.InstantiationFailure(argument=argument)
+        ):
+            message = f"{_shown(argument)} takes {argument.lowered.metavar.strip('{}')}"
+    return message
+
+
+def _shown(argument: Any) -> str:
+    name = argument.display_name()
+    return name.upper() if argument.is_positional() else name
+
+
+def _settings(verb: type[Verb]) -> dict[str, type]:
+    """The configurations among the verb's arguments."""
+    return {
+        entry.name: entry.type for entry in fields(verb) if is_dataclass(entry.type)
+    }
+
+
+def _options(verb: type[Verb]) -> dict[str, str]:
+    """Every option, by its own name and by the last part of its name."""
+    parts = [[entry.name] for entry in fields(verb)]
+    for name, config in _settings(verb).items():
+        parts += [[name, entry.name] for entry in fields(config)]
+    parts = [[word.replace("_", "-") for word in words] for words in parts]
+    options = {f"--{words[-1]}": f"--{'.'.join(words)}" for words in parts}
+    return options | {option: option for option in options.values()}
+
+
+def _nearest(word: str, names: Mapping[str, str]) -> str:
+    """What was perhaps meant by a word that is none of the names."""
+    spelled = word.partition("=")[0].replace("_", "-")
+    found = get_close_matches(spelled, names, n=1)
+    return f"did you mean {names[found[0]]}?" if found else "see --help"
 
 
 def _overview() -> str:
-    lines = [f"  {verb:10} {command.__doc__}" for verb, command in VERBS.items()]
+    shown = {name: verb.__doc__.partition("\n")[0] for name, verb in VERBS.items()}
+    lines = [f"  {name:10} {line}" for name, line in shown.items()]
     return "\n".join(["usage: transformer-lite VERB …   (VERB --help)", "", *lines])

@@ -228,6 +228,4 @@ def test_a_signal_to_one_process_stops_both_after_the_same_step(launch, tmp_path
     wait_for_checkpoints(tmp_path / "run", 2)
     os.kill(ranks(run)[1], signal.SIGTERM)
     run.wait(timeout=300)
-    assert (
-        "stopped; the same command goes on from here" in (tmp_path / "log").read_text()
-    )
+    assert "stopped; the same command resumes the run" in (tmp_path / "log").read_text()
