@@ -18,6 +18,7 @@ from torch.testing import assert_close
 
 from transformer_lite.attention import (
     KeysAndValues,
+    KeyValueCache,
     MultiHeadAttention,
     explicit_attention,
     fused_attention,
@@ -225,9 +226,32 @@ def test_a_decoding_step_is_the_kernels(q_len, k_len):
         for length in (q_len, k_len, k_len)
     )
     mask = some_mask(7, BATCH, 1, q_len, k_len)
-    kept = KeysAndValues(key, value).for_decoding()
+    kept = KeyValueCache.of(KeysAndValues(key, value)).keys_and_values()
     expected = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     assert_close(fused_attention(query, *kept, mask), expected, **EXACT)
+
+
+def test_a_cache_is_one_projection_after_the_other():
+    torch.manual_seed(7)
+    first, newest = (
+        KeysAndValues(*torch.randn(2, BATCH, HEADS, length, 6)) for length in (3, 2)
+    )
+    cache = KeyValueCache.of(first).followed_by(newest)
+    for part, pair in zip(
+        cache.keys_and_values(), zip(first, newest, strict=True), strict=True
+    ):
+        assert torch.equal(part, torch.cat(pair, dim=-2))
+    assert cache.key_transposed.is_contiguous()
+
+
+def test_what_is_kept_of_a_cache_is_a_copy():
+    torch.manual_seed(7)
+    cache = KeyValueCache.of(KeysAndValues(*torch.randn(2, 3, HEADS, 5, 6)))
+    before = [part.clone() for part in cache]
+    for kept, whole in zip(cache.keep(torch.tensor([2, 0])), before, strict=True):
+        assert torch.equal(kept, whole[[2, 0]])
+        kept.zero_()
+    assert all(map(torch.equal, cache, before))
 
 
 def test_fused_attention_in_bf16_is_near_fp32():

@@ -13,6 +13,7 @@ from oracles import (
 from torch import nn
 from torch.testing import assert_close
 
+from transformer_lite.attention import KeyValueCache
 from transformer_lite.config import ModelConfig
 from transformer_lite.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
 from transformer_lite.masks import causal_mask, padding_mask
@@ -153,8 +154,8 @@ def test_dropout_acts_in_training_only():
 def test_decoder_layers_step_is_the_last_position_of_forward():
     layer, memory = some_layer(DecoderLayer), some_vectors(7, seed=2)
     x = some_vectors(11, seed=1)
-    past = layer.self_attention.keys_and_values(x[:, :10])
-    projected = layer.cross_attention.keys_and_values(memory)
+    past = KeyValueCache.of(layer.self_attention.keys_and_values(x[:, :10]))
+    projected = KeyValueCache.of(layer.cross_attention.keys_and_values(memory))
     own_past = CAUSAL[None, None, 10:].expand(len(x), -1, -1, -1)
     stepped, _ = layer.step(x[:, 10:], past, own_past, projected, MEMORY_MASK)
     expected = layer(x, memory, CAUSAL, MEMORY_MASK)[:, 10:]
@@ -163,10 +164,11 @@ def test_decoder_layers_step_is_the_last_position_of_forward():
 
 def test_decoder_layers_step_adds_one_position_to_the_past():
     layer, x = some_layer(DecoderLayer), some_vectors(11, seed=1)
-    past = layer.self_attention.keys_and_values(x[:, :10])
-    projected = layer.cross_attention.keys_and_values(some_vectors(7, seed=2))
+    past = KeyValueCache.of(layer.self_attention.keys_and_values(x[:, :10]))
+    memory = some_vectors(7, seed=2)
+    projected = KeyValueCache.of(layer.cross_attention.keys_and_values(memory))
     own_past = CAUSAL[None, None, 10:].expand(len(x), -1, -1, -1)
     _, grown = layer.step(x[:, 10:], past, own_past, projected, MEMORY_MASK)
     expected = layer.self_attention.keys_and_values(x)
-    assert_close(grown.key, expected.key, **EXACT)
+    assert_close(grown.key_transposed, expected.key.mT, **EXACT)
     assert_close(grown.value, expected.value, **EXACT)

@@ -17,7 +17,12 @@ from torch.nn import functional as F
 from transformer_lite import search
 from transformer_lite.config import ModelConfig
 from transformer_lite.model import Transformer
-from transformer_lite.search import beam_search, greedy_search, length_penalty
+from transformer_lite.search import (
+    beam_search,
+    greedy_search,
+    length_penalty,
+    top_k_by_blocks,
+)
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
 ALL_OUTPUTS = 200  # more than the 121 outputs of at most 5 tokens
@@ -98,15 +103,14 @@ def test_a_small_beam_finds_what_the_definition_finds(seed, lengths, beam_size, 
 
 @examples
 @given(seeds, st.integers(1, 5), st.sampled_from([3, 40, 64, 97]), st.integers(1, 12))
-def test_the_best_continuations_are_the_best_of_all(seed, beams, vocab, number):
+def test_the_best_of_the_blocks_are_the_best_of_all(seed, beams, vocab, k):
     torch.manual_seed(seed)
-    log_probs, logits = torch.randn(3, beams), torch.randn(3, beams, vocab)
-    may_go_on = torch.zeros(3, dtype=torch.bool)
-    found = search._best_continuations(log_probs, logits, may_go_on, 1, number)
-    all_of_them = (log_probs[:, :, None] + logits.log_softmax(dim=-1)).flatten(1)
-    best, index = all_of_them.topk(min(number, beams * vocab))
-    assert torch.equal(found.log_probs, best)
-    assert torch.equal(found.beams * vocab + found.tokens, index)
+    before, gains = torch.randn(3, beams), torch.randn(3, beams, vocab)
+    best, rows, tokens = top_k_by_blocks(before, gains, k)
+    numbers = (before[:, :, None] + gains).flatten(1)
+    expected, index = numbers.topk(min(k, beams * vocab))
+    assert torch.equal(best, expected)
+    assert torch.equal(rows * vocab + tokens, index)
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)
@@ -233,34 +237,95 @@ class Places(NamedTuple):
     """Which sentence stands at each place of the batch."""
 
     sentences: Tensor
-    moves: list
 
     def reorder(self, beams):
         return self
 
     def keep(self, sentences):
-        stay = torch.arange(len(sentences))
-        self.moves.append((sentences != stay).sum().item())
-        return self._replace(sentences=self.sentences[sentences])
+        return Places(self.sentences[sentences])
 
 
 @pytest.mark.parametrize("beam_size", [None, 1])
-def test_no_more_sentences_are_moved_than_leave(beam_size):
+def test_sentences_leave_the_batch_an_eighth_of_it_at_a_time(beam_size):
     """Each says its own number over and over, until it has to end."""
-    limits, moves = torch.tensor([2, 9, 4, 2, 5, 9, 2, 7]), []
+    limits, sizes = torch.tensor([2, 9, 4, *[11] * 13, 2, 4, 4]), []
 
     def step(last_ids, state):
+        sizes.append(len(last_ids))
         own = 2 + state.sentences[:, None].expand_as(last_ids)
-        return 9.0 * F.one_hot(own, 10), state
+        return 9.0 * F.one_hot(own, 2 + len(limits)), state
 
-    batch = (step, Places(torch.arange(8), moves), limits, CHAIN_BOS, CHAIN_EOS)
+    batch = (step, Places(torch.arange(len(limits))), limits, CHAIN_BOS, CHAIN_EOS)
     if beam_size:
         found = beam_search(*batch, beam_size, alpha=0.0)
     else:
         found = greedy_search(*batch)
     expected = [[2 + i] * (n - 1) for i, n in enumerate(limits.tolist())]
     assert [output.ids for output in found] == expected
-    assert moves == [2, 1, 1, 1, 0]
+    # Of 19 sentences two are done after 2 steps, five after 4, and six after 9.
+    assert sizes == [19] * 4 + [14] * 7
+
+
+def both_searches(step, start, limits, bos, eos):
+    """What greedy search and beam search find from states made by `start`."""
+    limits = torch.tensor(limits)
+    return (
+        greedy_search(step, start(), limits, bos, eos),
+        beam_search(step, start(), limits, bos, eos, 3, 0.6),
+    )
+
+
+def test_two_searches_may_begin_in_one_state_of_a_chain():
+    chain = MarkovChain(sentences=5, seed=9)
+    state, given = chain.start(), (CHAIN_BOS, CHAIN_EOS)
+    fresh = both_searches(chain.step, chain.start, [2, 5, 3, 7, 4], *given)
+    assert both_searches(chain.step, lambda: state, [2, 5, 3, 7, 4], *given) == fresh
+
+
+@pytest.mark.parametrize("broken", [math.nan, -math.inf])
+@pytest.mark.parametrize("at", [0, 2])
+def test_scores_that_are_no_numbers_are_refused(broken, at):
+    """From the second or the fourth token on."""
+    chain, limits = MarkovChain(sentences=2, seed=4), torch.tensor([6, 6])
+    chain.table[..., CHAIN_EOS] -= 30
+    steps = []
+
+    def step(last_ids, state):
+        logits, state = chain.step(last_ids, state)
+        steps.append(1)
+        return (logits if len(steps) <= at else torch.full_like(logits, broken)), state
+
+    given = (step, chain.start(), limits, CHAIN_BOS, CHAIN_EOS)
+    with pytest.raises(ValueError, match="not numbers"):
+        greedy_search(*given)
+    steps.clear()
+    with pytest.raises(ValueError, match="not numbers"):
+        beam_search(*given, 2, 0.6)
+
+
+@examples
+@given(seeds, max_lengths, st.floats(0.1, 2))
+def test_the_score_of_greedy_search_has_the_length_penalty(seed, lengths, alpha):
+    chain, limits = MarkovChain(len(lengths), seed), torch.tensor(lengths)
+    given = (chain.step, chain.start(), limits, CHAIN_BOS, CHAIN_EOS)
+    for found in greedy_search(*given, alpha):
+        penalty = ((5 + len(found.ids) + 1) / 6) ** alpha
+        assert found.score == pytest.approx(found.log_prob / penalty)
+
+
+@examples
+@given(seeds, max_lengths, st.integers(1, 5))
+def test_a_search_that_seldom_looks_finds_the_same(seed, lengths, beam_size):
+    """As on a GPU, where sentences that are done stay in the batch for some steps."""
+    chain = MarkovChain(len(lengths), seed)
+    expected = (
+        search_chain_greedily(chain, lengths),
+        search_chain(chain, lengths, beam_size, 0.6),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "_steps_between_looks", lambda device: 4)
+        assert search_chain_greedily(chain, lengths) == expected[0]
+        assert search_chain(chain, lengths, beam_size, 0.6) == expected[1]
 
 
 def test_a_search_ends_when_no_unfinished_output_can_win():
@@ -394,7 +459,86 @@ def test_a_batch_finds_what_its_sentences_find_alone_on_a_transformer(beam_size)
     assert [tuple(found) for found in together] == approximately(alone)
 
 
+@pytest.mark.parametrize("attention", ["fused", "explicit"])
+def test_two_searches_may_begin_in_one_state_of_a_transformer(attention):
+    model = some_model(attention=attention)
+    state, given = model.start(SRC), (BOS, EOS)
+    step = model.decoder.step
+    fresh = both_searches(step, lambda: model.start(SRC), LIMITS, *given)
+    assert both_searches(step, lambda: state, LIMITS, *given) == fresh
+
+
 def test_the_outputs_on_a_transformer_are_no_trivial_ones():
     found = search_model(some_model(), SRC, LIMITS)
     assert len({tuple(hypothesis.ids) for hypothesis in found}) == 3
     assert max(len(hypothesis.ids) for hypothesis in found) >= 3
+
+
+# On a GPU
+
+
+def on_gpu(test):
+    """Mark a test that a CUDA device is needed for."""
+    missing = not torch.cuda.is_available()
+    return pytest.mark.gpu(pytest.mark.skipif(missing, reason="needs a GPU")(test))
+
+
+@on_gpu
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_gpu_finds_what_a_cpu_finds(beam_size):
+    model = some_model()
+    expected = search_model(model, SRC, LIMITS, beam_size)
+    model = model.cuda()
+    found = beam_search(
+        model.decoder.step,
+        model.start(SRC.cuda()),
+        torch.tensor(LIMITS).cuda(),
+        BOS,
+        EOS,
+        beam_size,
+        0.6,
+    )
+    assert [tuple(output) for output in found] == approximately(expected)
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_finds_outputs_that_are_about_as_likely(dtype):
+    model = some_model().float()
+    expected = search_model(model, SRC, LIMITS)
+    model = model.cuda()
+    with torch.autocast("cuda", dtype=dtype):
+        found = beam_search(
+            model.decoder.step,
+            model.start(SRC.cuda()),
+            torch.tensor(LIMITS).cuda(),
+            BOS,
+            EOS,
+            beam_size=4,
+            alpha=0.6,
+        )
+    for output, best in zip(found, expected, strict=True):
+        assert output.score == pytest.approx(best.score, abs=0.2)
+
+
+@on_gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_step_of_a_search_does_not_wait_for_the_gpu(alpha):
+    """It may wait at its start, at its end, and where it looks who is done."""
+    model = some_model().float().cuda()
+    limits, steps = torch.tensor([3]).cuda(), []
+
+    def step(last_ids, state):
+        torch.cuda.set_sync_debug_mode("error")
+        steps.append(1)
+        if len(steps) == 3:  # the last one: what follows reads the result
+            torch.cuda.set_sync_debug_mode("default")
+        return model.decoder.step(last_ids, state)
+
+    state = model.start(SRC[:1].cuda())
+    try:
+        beam_search(step, state, limits, BOS, EOS, 4, alpha)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len(steps) == 3

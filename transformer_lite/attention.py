@@ -88,38 +88,41 @@ ATTENTION = {"fused": fused_attention, "explicit": explicit_attention}
 
 
 class KeysAndValues(NamedTuple):
-    """Projected keys and values of all heads: what a decoder keeps of its past."""
+    """Projected keys and values of all heads."""
 
     key: Float[Tensor, "batch heads k_len d_k"]
     value: Float[Tensor, "batch heads k_len d_v"]
 
-    def for_decoding(self) -> "KeysAndValues":
-        """The same, laid out in memory as a decoder reads it again and again.
 
-        The keys lie there with their last two axes exchanged: on CPUs the product
-        with a few queries then takes a third of the time.
-        """
-        return KeysAndValues(self.key.mT.contiguous().mT, self.value.contiguous())
+class KeyValueCache(NamedTuple):
+    """Keys and values as a decoder reads them again and again, every head's kᵀ and v.
 
-    def followed_by(self, newest: "KeysAndValues") -> "KeysAndValues":
-        """These positions and then the newest ones, laid out for decoding."""
-        return KeysAndValues(
-            torch.cat([self.key.mT, newest.key.mT], dim=-1).mT,
+    On CPUs the product of a few queries with keyᵀ takes a third of the time where keyᵀ
+    itself lies row by row in memory.
+    """
+
+    key_transposed: Float[Tensor, "batch heads d_k k_len"]
+    value: Float[Tensor, "batch heads k_len d_v"]
+
+    @classmethod
+    def of(cls, projected: KeysAndValues) -> "KeyValueCache":
+        """A cache of these keys and values."""
+        return cls(projected.key.mT.contiguous(), projected.value.contiguous())
+
+    def followed_by(self, newest: KeysAndValues) -> "KeyValueCache":
+        """These positions and then the newest ones."""
+        return KeyValueCache(
+            torch.cat([self.key_transposed, newest.key.mT], dim=-1),
             torch.cat([self.value, newest.value], dim=-2),
         )
 
-    def keep(self, sentences: Int[Tensor, " kept"]) -> "KeysAndValues":
-        """Those of these sentences alone, in this order, laid out for decoding.
+    def keep(self, sentences: Int[Tensor, " kept"]) -> "KeyValueCache":
+        """Those of these sentences alone, in this order."""
+        return KeyValueCache(*(part.index_select(0, sentences) for part in self))
 
-        They are moved within the memory that they have, only where they have to be:
-        this pair is used up.
-        """
-        kept = len(sentences)
-        places = torch.arange(kept, device=sentences.device)
-        moved = places[sentences != places]
-        for part in (self.key.mT, self.value):
-            part.index_copy_(0, moved, part.index_select(0, sentences[moved]))
-        return KeysAndValues(self.key[:kept], self.value[:kept])
+    def keys_and_values(self) -> KeysAndValues:
+        """What `MultiHeadAttention.attend` takes, without a copy."""
+        return KeysAndValues(self.key_transposed.mT, self.value)
 
 
 class MultiHeadAttention(nn.Module):

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_lite.attention import KeysAndValues
+from transformer_lite.attention import KeyValueCache
 from transformer_lite.config import ModelConfig
 from transformer_lite.embeddings import POSITIONS, Embedding
 from transformer_lite.layers import DecoderLayer, EncoderLayer
@@ -53,13 +53,17 @@ class Encoder(nn.Module):
 class DecoderState(NamedTuple):
     """All that the decoder keeps from one generated token to the next."""
 
-    memory: tuple[KeysAndValues, ...]
+    memory: tuple[KeyValueCache, ...]
     """Each layer's projection of the encoder's output."""
     memory_mask: Bool[Tensor, "batch 1 1 src_len"]
-    past: tuple[KeysAndValues, ...]
+    past: tuple[KeyValueCache, ...]
     """Each layer's projection of all tokens so far, those of all beams together."""
     ancestors: Bool[Tensor, "batch beams past"]
-    """True where a token of the past is one of the beam's own."""
+    """True where a token of the past is one of the beam's own.
+
+    Two beams that took BOS in, then "the" and "a", share a past of three tokens. If
+    both then continue "the", each of them has the row [True, True, False].
+    """
     length: int
     """Tokens taken in so far by each beam."""
 
@@ -72,10 +76,7 @@ class DecoderState(NamedTuple):
         return self._replace(ancestors=self.ancestors[sentences, beams])
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "DecoderState":
-        """The state of these sentences alone, in this order.
-
-        It takes over the memory of this one and of those before it: they are used up.
-        """
+        """The state of these sentences alone, in this order."""
         return self._replace(
             memory=tuple(of_layer.keep(sentences) for of_layer in self.memory),
             memory_mask=self.memory_mask[sentences],
@@ -134,11 +135,12 @@ class Decoder(nn.Module):
     ) -> DecoderState:
         """The state before the first token, with one beam for each sentence."""
         projected = tuple(
-            layer.cross_attention.keys_and_values(memory).for_decoding()
+            KeyValueCache.of(layer.cross_attention.keys_and_values(memory))
             for layer in self.layers
         )
         nothing = tuple(
-            layer.self_attention.keys_and_values(memory[:, :0]) for layer in self.layers
+            KeyValueCache.of(layer.self_attention.keys_and_values(memory[:, :0]))
+            for layer in self.layers
         )
         no_token = memory_mask.new_empty(len(memory), 1, 0)
         return DecoderState(projected, memory_mask, nothing, no_token, 0)

@@ -16,6 +16,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+DONE_SHARE = 8
+"""Sentences leave the batch when one in so many is done."""
+
 
 @runtime_checkable
 class SearchState(Protocol):
@@ -25,12 +28,13 @@ class SearchState(Protocol):
         """The state in which beam j of sentence i continues old beam beams[i, j]."""
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "SearchState":
-        """The state of these sentences alone, in this order; it uses up this one."""
+        """The state of these sentences alone, in this order."""
 
 
 Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
 """`step(last_ids, state)` takes each beam's newest token, batch × beams, and returns
-logits for the token after it, batch × beams × vocab, and the next `SearchState`."""
+logits for the token after it, batch × beams × vocab, and the next `SearchState`. It
+leaves the state that it was given as it is."""
 
 
 class Hypothesis(NamedTuple):
@@ -58,6 +62,77 @@ def length_penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
+class _Finished:
+    """The best finished output of each sentence, held on the search's device.
+
+    Nothing is read from there before the end: to read from a GPU is to wait for it.
+
+    Args:
+        max_lengths: Most tokens of each output, EOS included.
+        alpha: Exponent of the length penalty.
+    """
+
+    def __init__(self, max_lengths: Int[Tensor, " batch"], alpha: float) -> None:
+        self.alpha = alpha
+        self.limits = limits = max_lengths.tolist()
+        if min(limits, default=1) < 1:
+            raise ValueError(
+                f"max_lengths = {limits} leaves no room for EOS; "
+                "give each sentence at least 1"
+            )
+        self.longest = max(limits, default=0)
+        self.ids = max_lengths.new_zeros(len(limits), self.longest)
+        self.lengths = max_lengths.new_zeros(len(limits))
+        self.log_probs = torch.full(
+            (len(limits),), -math.inf, dtype=torch.double, device=max_lengths.device
+        )
+        self.scores = self.log_probs.clone()
+
+    def offer(
+        self,
+        sentences: Int[Tensor, " rows"],
+        ids: Int[Tensor, "rows length"],
+        log_probs: Float[Tensor, " rows"],
+    ) -> None:
+        """Take each sentence's output if its score is the best so far.
+
+        Args:
+            sentences: Whose outputs they are.
+            ids: BOS and the tokens after it, EOS left out.
+            log_probs: Of the outputs with their EOS; −∞ where none has ended.
+        """
+        length = ids.size(1)
+        log_probs = log_probs.double()
+        scores = log_probs / length_penalty(length, self.alpha)
+        better = scores > self.scores[sentences]
+        for held, new in (
+            (self.scores, scores),
+            (self.log_probs, log_probs),
+            (self.lengths, torch.full_like(sentences, length)),
+            (self.ids[:, :length], ids),
+        ):
+            choice = better if new.dim() == 1 else better[:, None]
+            held[sentences] = torch.where(choice, new, held[sentences])
+
+    def hypotheses(self) -> list[Hypothesis]:
+        """The best output of each sentence.
+
+        Raises:
+            ValueError: A sentence has none, because its scores are not numbers.
+        """
+        outputs = zip(
+            self.ids.tolist(),
+            self.lengths.tolist(),
+            self.log_probs.tolist(),
+            self.scores.tolist(),
+            strict=True,
+        )
+        found = [Hypothesis(ids[1:n], *scores) for ids, n, *scores in outputs]
+        if not all(math.isfinite(output.log_prob) for output in found):
+            raise ValueError("no output can end: the model's scores are not numbers")
+        return found
+
+
 @torch.inference_mode()
 def greedy_search(
     step: Step,
@@ -65,64 +140,45 @@ def greedy_search(
     max_lengths: Int[Tensor, " batch"],
     bos_id: int,
     eos_id: int,
+    alpha: float = 0.0,
 ) -> list[Hypothesis]:
     """For each sentence the output that takes the likeliest token every time.
 
     Args:
         step: Scores the next token.
-        state: The state before the first token, with one beam a sentence; the search
-            uses it up.
+        state: The state before the first token, with one beam a sentence.
         max_lengths: Most tokens of each output, EOS included, which is always last.
         bos_id: The token before the first.
         eos_id: The token that ends an output.
+        alpha: Exponent of the length penalty, which changes the scores alone.
 
     Raises:
-        ValueError: A sentence may have no token at all.
+        ValueError: A sentence may have no token at all, or the model's scores are
+            not numbers.
     """
-    _require_room(max_lengths)
-    outputs: list[list[int]] = [[] for _ in max_lengths]
-    log_probs = [0.0] * len(outputs)
-    sentences = torch.arange(len(outputs), device=max_lengths.device)
-    last_ids = torch.full_like(sentences, bos_id)[:, None]
-    length = 0
+    finished = _Finished(max_lengths, alpha)
+    sentences = torch.arange(len(max_lengths), device=max_lengths.device)
+    is_open = torch.ones_like(sentences, dtype=torch.bool)
+    ids = torch.full_like(sentences, bos_id)[:, None]
+    log_probs = torch.zeros_like(sentences, dtype=torch.float)
     while len(sentences):
-        length += 1
-        logits, state = step(last_ids, state)
+        logits, state = step(ids[:, -1:], state)
+        length = ids.size(1)
         next_log_probs = logits[:, 0].float().log_softmax(dim=-1)
-        at_limit = max_lengths[sentences] == length
-        chosen = next_log_probs.argmax(dim=-1).masked_fill(at_limit, eos_id)
-        gains = next_log_probs.gather(1, chosen[:, None])[:, 0]
-        for sentence, token, gain in zip(
-            sentences.tolist(), chosen.tolist(), gains.tolist(), strict=True
-        ):
-            outputs[sentence].append(token)
-            log_probs[sentence] += gain
-        rows = _without_gaps((chosen != eos_id).nonzero()[:, 0].tolist(), chosen.device)
-        if len(rows) < len(sentences):
-            state, sentences = state.keep(rows), sentences[rows]
-        last_ids = chosen[rows, None]
-    return [
-        Hypothesis(ids[:-1], log_prob, log_prob)
-        for ids, log_prob in zip(outputs, log_probs, strict=True)
-    ]
+        must_end = max_lengths[sentences] == length
+        tokens = next_log_probs.argmax(dim=-1).masked_fill(must_end, eos_id)
+        log_probs = log_probs + next_log_probs.gather(1, tokens[:, None])[:, 0]
+        ends = is_open & (tokens == eos_id)
+        finished.offer(sentences, ids, log_probs.masked_fill(~ends, -math.inf))
+        is_open = is_open & ~ends
+        ids = torch.cat([ids, tokens[:, None]], dim=1)
 
-
-def _require_room(max_lengths: Int[Tensor, " batch"]) -> None:
-    if (max_lengths < 1).any():
-        raise ValueError(
-            f"max_lengths = {max_lengths.tolist()} leaves no room for EOS; "
-            "give each sentence at least 1"
-        )
-
-
-class _Candidates(NamedTuple):
-    """The best continuations of each sentence's beams, the best one first."""
-
-    log_probs: Float[Tensor, "batch candidates"]
-    beams: Int[Tensor, "batch candidates"]
-    """Which beam each continues."""
-    tokens: Int[Tensor, "batch candidates"]
-    """With which token."""
+        rows = _rows_that_stay(is_open, length, finished.longest)
+        if rows is not None:
+            state = state.keep(rows)
+            sentences, is_open = sentences[rows], is_open[rows]
+            ids, log_probs = ids[rows], log_probs[rows]
+    return finished.hypotheses()
 
 
 @torch.inference_mode()
@@ -138,13 +194,12 @@ def beam_search(
     """For each sentence the output of the highest score that the search meets.
 
     At every step each sentence keeps its `beam_size` likeliest unfinished outputs.
-    Those that end in EOS are finished. A sentence is done, and leaves the batch,
-    when `beam_size` outputs are finished or no unfinished one can still win.
+    Those that end in EOS are finished. A sentence is done when `beam_size` outputs
+    are finished or no unfinished one can still win.
 
     Args:
         step: Scores the next token.
-        state: The state before the first token, with one beam a sentence; the search
-            uses it up.
+        state: The state before the first token, with one beam a sentence.
         max_lengths: Most tokens of each output, EOS included, which is always last.
         bos_id: The token before the first.
         eos_id: The token that ends an output.
@@ -152,130 +207,116 @@ def beam_search(
         alpha: Exponent of the length penalty.
 
     Raises:
-        ValueError: A sentence may have no token at all.
+        ValueError: A sentence may have no token at all, or the model's scores are
+            not numbers.
     """
-    _require_room(max_lengths)
-    finished: list[list[Hypothesis]] = [[] for _ in max_lengths]
-    sentences = torch.arange(len(finished), device=max_lengths.device)
+    finished = _Finished(max_lengths, alpha)
+    largest_penalty = torch.tensor(
+        [length_penalty(limit, alpha) for limit in finished.limits],
+        dtype=torch.double,
+        device=max_lengths.device,
+    )
+    sentences = torch.arange(len(max_lengths), device=max_lengths.device)
+    is_open = torch.ones_like(sentences, dtype=torch.bool)
+    num_finished = torch.zeros_like(sentences)
     ids = torch.full_like(sentences, bos_id)[:, None, None]  # batch × beams × length
     log_probs = torch.zeros_like(sentences, dtype=torch.float)[:, None]
     while len(sentences):
         logits, state = step(ids[:, :, -1], state)
         length = ids.size(2)
-        must_end = max_lengths[sentences] == length
-        candidates = _best_continuations(
-            log_probs, logits, must_end, eos_id, 2 * beam_size
-        )
-        ends = candidates.tokens == eos_id
-        outputs = [finished[sentence] for sentence in sentences.tolist()]
-        for row, output in _finishing(candidates, ends, ids, beam_size, alpha):
-            outputs[row].append(output)
+        next_log_probs = logits.float().log_softmax(dim=-1)
+        # Deviation D10: at the longest length allowed an output has to end, so that
+        # every hypothesis is a whole one and its score is the model's own.
+        if length in finished.limits:
+            must_end = max_lengths[sentences] == length
+            not_eos = torch.arange(logits.size(-1), device=logits.device) != eos_id
+            forbidden = must_end[:, None, None] & not_eos
+            next_log_probs = next_log_probs.masked_fill(forbidden, -math.inf)
+        best, beams, tokens = top_k_by_blocks(log_probs, next_log_probs, 2 * beam_size)
+
+        # Of the best `beam_size` those that end are finished. They are of one length,
+        # so that the likeliest of them has the best score.
+        is_end = tokens == eos_id
+        ends = (is_end & (best > -math.inf) & is_open[:, None])[:, :beam_size]
+        num_finished = num_finished + ends.sum(dim=1)
+        ended, rank = best[:, : ends.size(1)].masked_fill(~ends, -math.inf).max(dim=1)
+        output = _continued(ids, beams.gather(1, rank[:, None]))[:, 0]
+        finished.offer(sentences, output, ended)
 
         # Of twice as many candidates at most half can be EOS: enough go on.
-        log_probs, going_on = candidates.log_probs.masked_fill(ends, -math.inf).topk(
-            min(beam_size, ends.size(1))
+        log_probs, going_on = best.masked_fill(is_end, -math.inf).topk(
+            min(beam_size, is_end.size(1))
         )
-        beams = candidates.beams.gather(1, going_on)
-        tokens = candidates.tokens.gather(1, going_on)
-        past = ids.gather(1, beams[:, :, None].expand(-1, -1, length))
-        ids = torch.cat([past, tokens[:, :, None]], dim=2)
+        beams, tokens = beams.gather(1, going_on), tokens.gather(1, going_on)
+        ids = torch.cat([_continued(ids, beams), tokens[:, :, None]], dim=2)
         state = state.reorder(beams)
 
-        open_rows = _still_open(
-            outputs,
-            log_probs[:, 0].tolist(),
-            [length_penalty(n, alpha) for n in max_lengths[sentences].tolist()],
-            beam_size,
-        )
-        if len(open_rows) < len(sentences):
-            rows = _without_gaps(open_rows, ids.device)
+        # An unfinished output can only become less likely, and at best it is divided
+        # by the penalty of the longest output allowed.
+        at_best = log_probs[:, 0].double() / largest_penalty[sentences]
+        # Deviation D13: a sentence is done as soon as these many are finished.
+        is_open = is_open & (num_finished < beam_size)
+        is_open = is_open & (finished.scores[sentences] < at_best)
+        rows = _rows_that_stay(is_open, length, finished.longest)
+        if rows is not None:
             state = state.keep(rows)
-            sentences, ids, log_probs = sentences[rows], ids[rows], log_probs[rows]
-    return [_best(outputs) for outputs in finished]
+            sentences, is_open = sentences[rows], is_open[rows]
+            num_finished, ids, log_probs = (
+                num_finished[rows],
+                ids[rows],
+                log_probs[rows],
+            )
+    return finished.hypotheses()
 
 
-def _best_continuations(
-    log_probs: Float[Tensor, "batch beams"],
-    logits: Float[Tensor, "batch beams vocab"],
-    must_end: Tensor,
-    eos_id: int,
-    number: int,
-) -> _Candidates:
-    """The likeliest ways to continue any beam of a sentence by one token."""
-    next_log_probs = logits.float().log_softmax(dim=-1)
-    # Deviation D10: at the longest length allowed an output has to end, so that every
-    # hypothesis is a whole one and its score is the model's own.
-    if must_end.any():
-        not_eos = torch.arange(logits.size(-1), device=logits.device) != eos_id
-        forbidden = must_end[:, None, None] & not_eos
-        next_log_probs = next_log_probs.masked_fill(forbidden, -math.inf)
-    # The best lie in the blocks whose maxima are the best, so that few blocks have to
-    # be searched. On CPUs that is faster than `topk` on all, where the vocabulary has
-    # blocks of 8 tokens or more; of a multiple of 32 it takes a third of the time.
-    vocab = logits.size(-1)
+def top_k_by_blocks(
+    before: Float[Tensor, "batch beams"],
+    gains: Float[Tensor, "batch beams vocab"],
+    k: int,
+) -> tuple[Float[Tensor, "batch k"], Int[Tensor, "batch k"], Int[Tensor, "batch k"]]:
+    """The k largest before[i, j] + gains[i, j, v] of each i, with their j and v.
+
+    The k largest numbers lie in the k blocks with the largest maxima, so that only
+    these blocks are searched. On CPUs that is faster than `topk` on all numbers where
+    the vocabulary has blocks of 8 tokens or more; of a multiple of 32 it takes a third
+    of the time. Of fewer than k numbers there are all.
+    """
+    vocab = gains.size(-1)
     block = math.gcd(vocab, 32)
-    blocks = next_log_probs.unflatten(-1, (-1, block))
-    maxima = (log_probs[:, :, None] + blocks.amax(dim=-1)).flatten(1)
-    chosen = maxima.topk(min(number, maxima.size(1))).indices
+    blocks = gains.unflatten(-1, (-1, block))
+    maxima = (before[:, :, None] + blocks.amax(dim=-1)).flatten(1)
+    chosen = maxima.topk(min(k, maxima.size(1))).indices
     inside = blocks.flatten(1, 2).gather(1, chosen[..., None].expand(-1, -1, block))
-    before = log_probs.gather(1, chosen // (vocab // block))
-    extended = (before[:, :, None] + inside).flatten(1)
-    best, index = extended.topk(min(number, extended.size(1)))
+    extended = before.gather(1, chosen // (vocab // block))[:, :, None] + inside
+    best, index = extended.flatten(1).topk(min(k, extended[0].numel()))
     place = chosen.gather(1, index // block) * block + index % block
-    return _Candidates(best, place // vocab, place % vocab)
+    return best, place // vocab, place % vocab
 
 
-def _finishing(
-    candidates: _Candidates,
-    ends: Bool[Tensor, "batch candidates"],
-    ids: Int[Tensor, "batch beams length"],
-    beam_size: int,
-    alpha: float,
-) -> list[tuple[int, Hypothesis]]:
-    """The candidates that end and are among the best `beam_size`, with their rows."""
-    possible = ends & candidates.log_probs.isfinite()
-    rows, ranks = possible[:, :beam_size].nonzero(as_tuple=True)
-    outputs = ids[rows, candidates.beams[rows, ranks], 1:].tolist()
-    log_probs = candidates.log_probs[rows, ranks].tolist()
-    penalty = length_penalty(ids.size(2), alpha)
-    return [
-        (row, Hypothesis(output, log_prob, log_prob / penalty))
-        for row, output, log_prob in zip(rows.tolist(), outputs, log_probs, strict=True)
-    ]
+def _continued(
+    ids: Int[Tensor, "batch beams length"], beams: Int[Tensor, "batch kept"]
+) -> Int[Tensor, "batch kept length"]:
+    """The ids of these beams."""
+    return ids.gather(1, beams[:, :, None].expand(-1, -1, ids.size(2)))
 
 
-def _without_gaps(open_rows: list[int], device: torch.device) -> Int[Tensor, " open"]:
-    """The same rows in the order in which the fewest have to be moved.
+def _rows_that_stay(
+    is_open: Bool[Tensor, " batch"], length: int, longest: int
+) -> Int[Tensor, " open"] | None:
+    """The rows that are not done; None while too few are done to move the others.
 
-    The last of them take the places of those that are done.
+    What a state holds of the sentences is copied when some leave, so that they leave
+    several at a time.
     """
-    staying = set(open_rows)
-    last = [row for row in open_rows if row >= len(open_rows)]
-    rows = [row if row in staying else last.pop() for row in range(len(open_rows))]
-    return torch.tensor(rows, dtype=torch.long, device=device)
+    if length % _steps_between_looks(is_open.device) and length < longest:
+        return None
+    rows = is_open.nonzero()[:, 0]
+    return rows if DONE_SHARE * (len(is_open) - len(rows)) >= len(is_open) else None
 
 
-def _best(outputs: list[Hypothesis]) -> Hypothesis:
-    if not outputs:
-        raise ValueError("no output can end: the model's scores are not numbers")
-    return max(outputs, key=lambda output: output.score)
+def _steps_between_looks(device: torch.device) -> int:
+    """After how many steps the host asks the device which sentences are done.
 
-
-def _still_open(
-    finished: list[list[Hypothesis]],
-    best_unfinished: list[float],
-    largest_penalty: list[float],
-    beam_size: int,
-) -> list[int]:
-    """The rows in which an unfinished output may still become the best.
-
-    Its log-probability can only fall, and at best it is divided by the penalty of
-    the longest output allowed.
+    A GPU works behind the host, so that an answer means to wait for it.
     """
-    return [
-        row
-        for row, outputs in enumerate(finished)
-        if len(outputs) < beam_size
-        and max((output.score for output in outputs), default=-math.inf)
-        < best_unfinished[row] / largest_penalty[row]
-    ]
+    return 1 if device.type == "cpu" else 4

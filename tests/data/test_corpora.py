@@ -157,6 +157,25 @@ def test_a_corpus_of_ones_own_has_the_splits_given(tmp_path):
     assert set(corpus_of_files(pair, pair, pair).splits) == {"train", "valid", "test"}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "languages"),
+    [
+        ("train.en", "train.ko.gz", ("en", "ko")),
+        ("news.zh_CN", "news.pt-BR", ("zh", "pt")),
+        ("train.src", "train.txt", ("", "")),
+        ("a", "b.fr", ("", "fr")),
+    ],
+)
+def test_the_languages_are_what_the_files_names_end_in(source, target, languages):
+    pair = Path(source), Path(target)
+    assert corpus_of_files(pair, pair).languages == languages
+    assert corpus_of_files(pair, pair, languages=("ja", "th")).languages == ("ja", "th")
+
+
+def test_a_corpus_by_name_knows_its_languages():
+    assert load_corpus("toy").languages == ("en", "de")
+
+
 def test_a_changed_file_makes_another_corpus(tmp_path):
     pairs = files(tmp_path, b"one\n", b"eins\n")
     pair = pairs.source, pairs.target

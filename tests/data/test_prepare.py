@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -235,6 +236,20 @@ def test_the_summary_names_the_corpus(prepared):
     summary = json.loads((prepared.folder / "corpus.json").read_text(encoding="utf-8"))
     assert summary["corpus"] == "small"
     assert summary["vocab_size"] == VOCAB_SIZE
+
+
+def test_the_languages_are_kept(tmp_path):
+    corpus = replace(corpus_of(), languages=("en", "ko"))
+    prepare(corpus, tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+    assert PreparedCorpus(tmp_path / "out").languages == ("en", "ko")
+
+
+def test_a_folder_without_languages_can_still_be_read(tmp_path):
+    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+    summary = json.loads((tmp_path / "out" / "corpus.json").read_text())
+    del summary["languages"]
+    (tmp_path / "out" / "corpus.json").write_text(json.dumps(summary))
+    assert PreparedCorpus(tmp_path / "out").languages == ("", "")
 
 
 # A large corpus, and an interruption

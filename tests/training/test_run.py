@@ -255,6 +255,25 @@ def test_a_run_goes_on_with_more_steps_or_other_intervals(recipe, tmp_path, valu
     assert newest.stem == "step-00000006"
 
 
+def test_a_run_knows_its_languages(data, recipe, tmp_path):
+    corpus = Corpus("one", {"train": PAIRS, "valid": PAIRS[:5]}, "", ("en", "ko"))
+    prepare(corpus, tmp_path / "data", 40, 64, skip_long=False)
+    train_recipe(replace(recipe, data=tmp_path / "data"), tmp_path / "run")
+    assert json.loads(RunFolder(tmp_path / "run").corpus.read_text())["languages"] == [
+        "en",
+        "ko",
+    ]
+
+
+def test_a_run_that_does_not_know_its_languages_is_resumed(recipe, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    train_recipe(recipe, folder.path)
+    known = json.loads(folder.corpus.read_text())
+    del known["languages"]
+    folder.corpus.write_text(json.dumps(known))
+    assert train_recipe(recipe, folder.path)
+
+
 def test_a_run_does_not_go_on_with_another_vocabulary(recipe, data, tmp_path):
     out = tmp_path / "run"
     train_recipe(recipe, out)

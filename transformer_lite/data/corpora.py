@@ -67,6 +67,8 @@ class Corpus:
     """Has at least "train" and "valid"; other splits are for tests."""
     origin: str = ""
     """Tells this corpus from any other; empty if that is not known."""
+    languages: tuple[str, str] = ("", "")
+    """Codes, such as "en", of source and target language; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def load_corpus(
             "valid": ToySplit(10_000, 500),
             "test": ToySplit(10_500, 500),
         }
-        return Corpus(name, splits, repr(splits))
+        return Corpus(name, splits, repr(splits), languages)
     if name == "multi30k":
         if not set(languages) <= {"en", "de", "fr"} or len(set(languages)) == 1:
             raise ValueError(
@@ -156,10 +158,11 @@ def load_corpus(
                 )
                 for split, file in published.items()
             },
+            languages,
         )
     if name == "wmt14":
         splits = wmt14_splits(*languages)
-        return Corpus(name, splits, repr(splits))
+        return Corpus(name, splits, repr(splits), languages)
     raise ValueError(
         f'there is no corpus "{name}"; take "toy", "multi30k" or "wmt14", or on '
         'the command line "files" for your own'
@@ -170,20 +173,39 @@ def corpus_of_files(
     train: tuple[Path, Path],
     valid: tuple[Path, Path],
     test: tuple[Path, Path] | None = None,
+    languages: tuple[str, str] | None = None,
 ) -> Corpus:
-    """A corpus of one's own: source and target file of each split."""
+    """A corpus of one's own: source and target file of each split.
+
+    Args:
+        train: The training files.
+        valid: The validation files.
+        test: The test files, if there are any.
+        languages: Codes of source and target language; by default what the training
+            files' names end in, such as `train.en` and `train.ko.gz`.
+    """
     splits = {"train": ParallelFiles(*train), "valid": ParallelFiles(*valid)}
     if test:
         splits["test"] = ParallelFiles(*test)
-    return _corpus_of("files", splits)
+    source, target = train
+    languages = languages or (_language_of(source), _language_of(target))
+    return _corpus_of("files", splits, languages)
 
 
-def _corpus_of(name: str, splits: dict[str, ParallelFiles]) -> Corpus:
+def _language_of(path: Path) -> str:
+    """The language that a file's name ends in; empty if it does not say."""
+    found = re.search(r"\.([a-z]{2})([-_][A-Za-z]+)?(\.gz)?$", path.name)
+    return found[1] if found else ""
+
+
+def _corpus_of(
+    name: str, splits: dict[str, ParallelFiles], languages: tuple[str, str]
+) -> Corpus:
     origin = {
         split: [_stamp(files.source), _stamp(files.target)]
         for split, files in splits.items()
     }
-    return Corpus(name, splits, repr(origin))
+    return Corpus(name, splits, repr(origin), languages)
 
 
 def _stamp(path: Path) -> str:

@@ -203,7 +203,8 @@ def prepare(
             shutil.rmtree(partial, ignore_errors=True)
             raise
         sizes = {split: journal[split].kept for split in corpus.splits}
-        summary = {"corpus": corpus.name, "vocab_size": vocab_size, "pairs": sizes}
+        summary = {"corpus": corpus.name, "languages": corpus.languages}
+        summary |= {"vocab_size": vocab_size, "pairs": sizes}
         (partial / "corpus.json").write_text(json.dumps(summary, indent=2) + "\n")
         journal.remove()
         partial.rename(out)

@@ -72,6 +72,7 @@ class PreparedCorpus:
         try:
             summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             name, sizes = str(summary["corpus"]), dict(summary["pairs"])
+            source, target = summary.get("languages", ("", ""))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{folder}: not a prepared corpus; run `prepare` with --out {folder}"
@@ -81,6 +82,8 @@ class PreparedCorpus:
         """What corpus it is."""
         self.sizes: dict[str, int] = sizes
         """Number of pairs in each split."""
+        self.languages: tuple[str, str] = (source, target)
+        """Codes of the source's and the target's language; empty if unknown."""
         self.tokenizer = Tokenizer.load(folder / "tokenizer.model")
 
     def ids(self, split: str) -> tuple[Sequences, Sequences]:

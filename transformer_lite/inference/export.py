@@ -5,7 +5,7 @@ CTranslate2 searches nearly as `search.beam_search` does:
 - Its `length_penalty` b divides a log-probability by length^b, where Wu et al. divide
   by ((5 + length) / 6)^α. The two rank alike only without a penalty, b = α = 0.
 - It goes on until the likeliest output of all is finished, ours until as many are as
-  there are beams or until none can win. So it may find another, likelier one.
+  there are beams or until none can win (D13). So it may find another, likelier one.
 - By its `min_decoding_length` of 1 it finds no empty translation.
 - What reaches its longest length is cut off there; ours ends (Deviation D10).
 

@@ -145,11 +145,14 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
         )
     data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
     data["fingerprint"] = corpus.fingerprint()
-    if begun and json.loads(folder.corpus.read_text("utf-8")) != data:
-        raise ValueError(
-            f"{out}: holds a run on other training data than {corpus.folder} has now; "
-            "give another --out, or the data that it began with"
-        )
+    if begun:
+        before = json.loads(folder.corpus.read_text("utf-8"))
+        if {name: before.get(name) for name in data} != data:
+            raise ValueError(
+                f"{out}: holds a run on other training data than {corpus.folder} has "
+                "now; give another --out, or the data that it began with"
+            )
+    data["languages"] = corpus.languages
     write_whole(folder.tokenizer, lambda partial: partial.write_bytes(vocabulary))
     write_whole(folder.corpus, lambda partial: partial.write_text(_to_json(data)))
     settings = _to_json(asdict(recipe))
