@@ -117,13 +117,18 @@ def stopped_by_the_second(processes, run):
     """What each process finds on leaving a run that a signal to the second stopped."""
     slow = mock.patch.object(checkpoint, "save_weights", slow_save)
     with slow, stop_after(3, of=processes.rank == 1):
-        finished = trainer_of(processes, run).train()
+        made = trainer_of(processes, run)
+        finished = made.train()
     left_with = [path.name for path in RunFolder(run).resumable_checkpoints()]
     processes.gather(None)
     if processes.rank == 0:
         shutil.copytree(run, run.with_name("stopped"))
     processes.gather(None)
-    return {"finished": finished, "left_with": left_with}
+    return {
+        "finished": finished,
+        "left_with": left_with,
+        "stopped_at": (made.state.step, weights_of(made.model)),
+    }
 
 
 BATCHES = [*MORE[0], *MORE[1], Batch.from_ids(*SHARDS[0])]
@@ -337,6 +342,12 @@ def test_processes_share_out_a_validation_and_agree_on_its_result(two_processes)
     assert [found["validation"][-1] for found in two_processes] == [3, 2]
     for found in two_processes:
         assert found["validation"][:-1] == pytest.approx(expected[:-1], rel=1e-12)
+
+
+def test_processes_stop_after_the_same_step_with_the_same_weights(two_processes):
+    (first, weights), (second, others) = (f["stopped_at"] for f in two_processes)
+    assert first == second == 3
+    assert torch.equal(weights, others)
 
 
 def test_two_processes_resume_as_if_nothing_had_stopped_them(two_processes):
