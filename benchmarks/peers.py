@@ -240,13 +240,13 @@ class Ours:
     """Our training step."""
 
     def __init__(self, model: Transformer, precision: str) -> None:
-        self.objective, self.precision = Objective(model, SMOOTHING), precision
+        self.objective = Objective(model, SMOOTHING, precision)
         self.optimizer = adam(model.parameters())
         self.optimizer.param_groups[0]["lr"] = RATE
 
     def step(self, batch: Batch) -> None:
         """Take it."""
-        train_step(self.objective, [batch], self.optimizer, precision=self.precision)
+        train_step(self.objective, [batch], self.optimizer)
 
 
 class JoeyNMT:

@@ -21,7 +21,13 @@ from transformer_lite.optimizer import noam_rate
 from transformer_lite.tokenizer import PAD
 from transformer_lite.training import checkpoint, step, trainer
 from transformer_lite.training.folder import RunFolder, training_path
-from transformer_lite.training.step import Report, evaluation_mode, train_step, validate
+from transformer_lite.training.step import (
+    Report,
+    StepReport,
+    evaluation_mode,
+    train_step,
+    validate,
+)
 from transformer_lite.training.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -563,7 +569,8 @@ def test_after_a_loss_that_is_no_number_the_old_checkpoint_stands(
 
 def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkeypatch):
     def large(*arguments):
-        return train_step(*arguments)._replace(loss=2000.0, nll=2000.0)
+        tokens = train_step(*arguments).tokens
+        return StepReport(torch.tensor([2000.0, 2000.0, 1.0, 0.0]), tokens)
 
     monkeypatch.setattr(trainer, "train_step", large)
     assert trainer_of(tmp_path).train()
