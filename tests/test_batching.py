@@ -319,6 +319,18 @@ def test_a_batch_moves_as_a_whole():
     assert moved.real.is_meta
 
 
+def test_a_pinned_step_is_the_same(monkeypatch):
+    pinned = []
+    monkeypatch.setattr(
+        torch.Tensor, "pin_memory", lambda x: pinned.append(x) or x.clone()
+    )
+    (step,) = steps_of(61, 1)
+    same = step.pinned()
+    assert len(pinned) == 3
+    assert same[1:] == step[1:]
+    assert batches_of([same]) == batches_of([step])
+
+
 def test_a_batch_knows_which_labels_are_real():
     batch = Batch.from_ids([[11], [17], [13]], [[19], [], [23, 29]])
     assert batch.labels.flatten()[batch.real].tolist() == [19, EOS, EOS, 23, 29, EOS]

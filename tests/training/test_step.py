@@ -2,13 +2,17 @@
 
 import copy
 import math
+from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from transformer_lite.attention import explicit_attention
 from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
 from transformer_lite.loss import label_smoothed_loss
@@ -16,7 +20,13 @@ from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
 from transformer_lite.tokenizer import PAD
 from transformer_lite.training import checkpoint
-from transformer_lite.training.step import Objective, train_step
+from transformer_lite.training.step import (
+    Objective,
+    train_step,
+    use_causal_kernels,
+)
+
+KERNEL = F.scaled_dot_product_attention
 
 ONE = Batch.from_ids([[5, 7], [11]], [[5, 7, 9], [11]])
 TWO = Batch.from_ids([[13, 5, 6, 8, 10]], [[13, 5, 6, 8, 10]])
@@ -211,6 +221,55 @@ def test_tokens_of_other_processes_count_too():
         gradients.append(weights_of(objective) - before)
     assert_close(gradients[1] * 60, gradients[0] * 12, rtol=0, atol=1e-12)
 
+
+# Masks that kernels make
+
+
+def gradients(objective, dropout_seed=7):
+    torch.manual_seed(dropout_seed)
+    part = objective(ONE.src_ids, ONE.tgt_input, ONE.labels, ONE.real)
+    return torch.autograd.grad(part.loss, list(objective.parameters()))
+
+
+def test_causal_kernels_give_the_gradients_of_the_causal_mask():
+    objective = objective_of(dropout=0.3).double()
+    expected = gradients(objective)
+    use_causal_kernels(objective.model)
+    with mock.patch.object(F, "scaled_dot_product_attention", wraps=KERNEL) as kernel:
+        own = gradients(objective)
+    assert [call.kwargs.get("is_causal", False) for call in kernel.mock_calls] == [
+        *(False, True, False)  # the encoder, the decoder's past, the encoder's output
+    ]
+    assert_close(own, expected, rtol=0, atol=1e-12)
+
+
+def test_causal_kernels_leave_other_masks_to_a_search():
+    objective = objective_of().double()
+    model = objective.model.eval()
+    beams = torch.tensor([[2, 5], [7, 11]])
+
+    def scores():
+        with torch.no_grad():
+            state = model.start(ONE.src_ids)
+            _, state = model.decoder.step(torch.tensor([[2], [2]]), state)
+            state = state.reorder(torch.zeros(2, 2, dtype=torch.int64))
+            return model.decoder.step(beams, state)[0]
+
+    expected = scores()
+    use_causal_kernels(model)
+    assert torch.equal(scores(), expected)
+
+
+def test_an_attention_that_is_written_out_stays_so():
+    torch.manual_seed(3)
+    config = ModelConfig(vocab_size=17, num_layers=1, d_model=6, d_ff=7, num_heads=2)
+    model = Transformer(replace(config, attention="explicit"))
+    use_causal_kernels(model)
+    attention = model.decoder.layers[0].self_attention.attention
+    assert attention is explicit_attention
+
+
+# What the host waits for
 
 WAITING = {"item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__"}
 WAITING |= {"__float__", "__index__", "masked_select", "unique", "is_nonzero"}

@@ -439,6 +439,26 @@ def test_metrics_have_one_record_for_each_step(whole):
     assert steps == list(range(1, 12))
 
 
+def test_reports_read_one_step_late_are_the_same(whole, tmp_path):
+    made = trainer_of(tmp_path)
+    made._may_be_unread = 1  # as on GPUs
+    assert made.train()
+    assert without_speed(tmp_path) == without_speed(whole)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+def test_a_stop_that_is_read_one_step_late_is_obeyed(whole, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        before_step(patch, 5, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+        made = trainer_of(tmp_path)
+        made._may_be_unread = 1
+        assert not made.train()
+    assert made.state.step == 6
+    train(tmp_path)
+    assert same_file(whole, tmp_path, "step-00000011.safetensors")
+    assert without_speed(tmp_path) == without_speed(whole)
+
+
 def test_metrics_have_one_record_for_each_validation(whole):
     steps = [record["step"] for record in records(whole) if "valid_loss" in record]
     assert steps == [2, 4, 6, 8, 10, 11]

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn, optim
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
+from transformer_lite.attention import fused_attention
 from transformer_lite.batching import Batch
 from transformer_lite.loss import (
     LossSums,
@@ -75,6 +76,29 @@ class Objective(nn.Module):
             return fused_label_smoothed_loss(
                 hidden, weight, labels, self.smoothing, real, scale
             )
+
+
+def causal_attention(
+    query: Float[Tensor, "*batch q_len d_k"],
+    key: Float[Tensor, "*batch k_len d_k"],
+    value: Float[Tensor, "*batch k_len d_v"],
+    mask: Bool[Tensor, "*#batch #q_len #k_len"],
+) -> Float[Tensor, "*batch q_len d_v"]:
+    """`fused_attention` where the mask is known to be the causal one: in training.
+
+    GPUs' fastest kernels take no mask, but make the causal one by themselves. Whoever
+    asks for no gradient, a search for one, may have another mask, and gets that.
+    """
+    if not query.requires_grad:
+        return fused_attention(query, key, value, mask)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def use_causal_kernels(model: Transformer) -> None:
+    """Train the decoder's self-attention by `causal_attention`; results are equal."""
+    for layer in model.decoder.layers:
+        if layer.self_attention.attention is fused_attention:
+            layer.self_attention.attention = causal_attention
 
 
 class StepReport:
@@ -180,25 +204,14 @@ def train_step(
     scale = scaler.scale(
         torch.full((), processes.world_size / tokens, dtype=torch.double, device=device)
     )
-    sums = torch.zeros(3, device=device)
-    for number, batch in enumerate(batch.to(device) for batch in batches):
-        # The batch's place in the step, not its process, decides what is dropped: any
-        # number of processes takes the same step, and no random state needs saving.
-        if seed is not None:
-            _seed_dropout((*seed, number * processes.world_size + processes.rank))
-        with _synchronized(objective, number == len(batches) - 1):
-            part = objective(
-                batch.src_ids, batch.tgt_input, batch.labels, batch.real, scale
-            )
-            (part.loss * scale).backward()
-        sums[:2] += torch.stack([part.loss.detach(), part.nll])
+    sums = _add_gradients(objective, batches, seed, processes, scale)
     scaler.unscale_(optimizer)
     norm = nn.utils.get_total_norm(
         [p.grad for p in objective.parameters() if p.grad is not None]
     )
-    sums[2].fill_(bool(stop))
-    loss, nll, stopped = processes.sum(sums).unbind()
-    measured = torch.stack([loss / tokens, nll / tokens, norm.float(), stopped])
+    asked = torch.full((1,), float(bool(stop)), device=device)
+    loss, nll, asked = processes.sum(torch.cat([sums, asked])).unbind()
+    measured = torch.stack([loss / tokens, nll / tokens, norm.float(), asked])
     # What a fused optimizer finds here keeps it from acting; an enabled scaler has its
     # own finding, and puts that in the place of this one.
     optimizer.found_inf = (~measured.isfinite().all()).float()
@@ -208,6 +221,29 @@ def train_step(
         scaler.update()
     optimizer.zero_grad()
     return StepReport(measured, tokens)
+
+
+def _add_gradients(
+    objective: nn.Module,
+    batches: Sequence[Batch],
+    seed: Sequence[int] | None,
+    processes: Processes,
+    scale: Float[Tensor, ""],
+) -> Float[Tensor, "2"]:
+    """Leave the gradients of the scaled loss; return the sums of loss and nll."""
+    sums = torch.zeros(2, device=processes.device)
+    for number, batch in enumerate(batch.to(processes.device) for batch in batches):
+        # The batch's place in the step, not its process, decides what is dropped: any
+        # number of processes takes the same step, and no random state needs saving.
+        if seed is not None:
+            _seed_dropout((*seed, number * processes.world_size + processes.rank))
+        with _synchronized(objective, number == len(batches) - 1):
+            part = objective(
+                batch.src_ids, batch.tgt_input, batch.labels, batch.real, scale
+            )
+            (part.loss * scale).backward()
+        sums += torch.stack([part.loss.detach(), part.nll])
+    return sums
 
 
 def _seed_dropout(seed: Sequence[int]) -> None:

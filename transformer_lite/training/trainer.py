@@ -37,6 +37,7 @@ from transformer_lite.training.step import (
     StepReport,
     evaluation_mode,
     train_step,
+    use_causal_kernels,
     validate,
 )
 
@@ -303,8 +304,11 @@ class Trainer:
 
     def _objective(self) -> nn.Module:
         """The model with its loss, for all processes and compiled if that is asked."""
+        if self.processes.device.type == "cuda":
+            use_causal_kernels(self.model)
         if self.config.compile:
-            # Layer by layer: all layers of a kind share one compilation.
+            # Layer by layer: all layers of a kind share one compilation, and while the
+            # first layers still compute, the last ones' gradients are sent already.
             for layer in [*self.model.encoder.layers, *self.model.decoder.layers]:
                 layer.compile(dynamic=True)
         objective = Objective(self.model, self.config.label_smoothing, self.precision)
