@@ -10,6 +10,8 @@
 #   make colab        run the notebooks as in Colab: old IPython, no package, empty folder
 #                     (the package of the last commit; make colab ONLY=02_background)
 #   make bench        time training and translating side by side with the peers
+#   make gpu          test and time everything on a GPU, in less than ten minutes; it
+#                     installs nothing where PYTHON has torch already
 #   make clean        remove the environment and everything that was built
 #
 # PYTHON=/path/to/python chooses the interpreter, TESTS=tests/test_masks.py a part of
@@ -31,7 +33,7 @@ export OMP_NUM_THREADS := 1
 # What Colab brings and the package needs; torch is the book's.
 COLAB := ipython==7.34.0 ipykernel==6.17.1 numpy==2.1.3 matplotlib==3.10.0 nbconvert
 
-.PHONY: test book notebooks processors plain avx2 colab bench clean
+.PHONY: test book notebooks processors plain avx2 colab bench gpu clean
 
 test: $(READY)
 	$(BIN)/python -m pytest --nbval --nbval-current-env -n 2 --dist loadfile $(TESTS)
@@ -71,6 +73,12 @@ colab:
 
 bench: $(VENV_BENCH)/.installed
 	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)
+
+# Machines with a GPU come with a torch made for it, and often without a network.
+gpu:
+	@$(PYTHON) -c 'import torch' 2>/dev/null || $(MAKE) $(READY)
+	if $(PYTHON) -c 'import torch' 2>/dev/null; then $(PYTHON) benchmarks/gpu.py; \
+	  else $(BIN)/python benchmarks/gpu.py; fi
 
 $(VENV_BENCH)/.installed: benchmarks/requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV_BENCH)

@@ -221,7 +221,7 @@ class Naive(nn.Module):
 
     def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
         """Logits."""
-        no_future = torch.ones(tgt_ids.size(1), tgt_ids.size(1)).triu(1).bool()
+        no_future = tgt_ids.new_ones(tgt_ids.size(1), tgt_ids.size(1)).triu(1).bool()
         hidden = self.transformer(
             self.embed(src_ids),
             self.embed(tgt_ids),
@@ -240,13 +240,13 @@ class Ours:
     """Our training step."""
 
     def __init__(self, model: Transformer, precision: str) -> None:
-        self.objective, self.precision = Objective(model, SMOOTHING), precision
+        self.objective = Objective(model, SMOOTHING, precision)
         self.optimizer = adam(model.parameters())
         self.optimizer.param_groups[0]["lr"] = RATE
 
     def step(self, batch: Batch) -> None:
         """Take it."""
-        train_step(self.objective, [batch], self.optimizer, precision=self.precision)
+        train_step(self.objective, [batch], self.optimizer)
 
 
 class JoeyNMT:
@@ -312,15 +312,18 @@ class NaiveStep:
         self.model = model
         self.optimizer = torch.optim.Adam(model.parameters(), RATE)
 
-    def step(self, batch: Batch) -> None:
-        """Take it."""
+    def loss(self, batch: Batch) -> Tensor:
+        """The mean loss."""
         logits = self.model(batch.src_ids, batch.tgt_input)
-        loss = F.cross_entropy(
+        return F.cross_entropy(
             logits.flatten(0, 1),
             batch.labels.flatten(),
             ignore_index=PAD,
             label_smoothing=SMOOTHING,
         )
-        loss.backward()
+
+    def step(self, batch: Batch) -> None:
+        """Take it."""
+        self.loss(batch).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()

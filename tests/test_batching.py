@@ -1,6 +1,7 @@
 """Batches hold every pair once, within their budget and with little padding."""
 
 import re
+import threading
 import time
 from itertools import islice
 
@@ -315,6 +316,56 @@ def test_a_batch_moves_as_a_whole():
     moved = Batch.from_ids([[11]], [[13]]).to(torch.device("meta"))
     assert moved.src_ids.is_meta
     assert moved.tgt_ids.is_meta
+    assert moved.real.is_meta
+
+
+def test_a_pinned_step_is_the_same(monkeypatch):
+    pinned = []
+    monkeypatch.setattr(
+        torch.Tensor, "pin_memory", lambda x: pinned.append(x) or x.clone()
+    )
+    (step,) = steps_of(61, 1)
+    same = step.pinned()
+    assert len(pinned) == 3
+    assert same[1:] == step[1:]
+    assert batches_of([same]) == batches_of([step])
+
+
+def test_a_batch_knows_which_labels_are_real():
+    batch = Batch.from_ids([[11], [17], [13]], [[19], [], [23, 29]])
+    assert batch.labels.flatten()[batch.real].tolist() == [19, EOS, EOS, 23, 29, EOS]
+    assert len(batch.real) == (batch.labels != PAD).sum()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lists=st.lists(st.lists(st.integers(4, 50), max_size=7), min_size=1, max_size=11),
+    data=st.data(),
+)
+def test_rows_are_padded_as_one_by_one(lists, data):
+    chosen = data.draw(st.lists(st.integers(0, len(lists) - 1), min_size=1))
+    rows = Sequences.from_lists(lists).padded(np.array(chosen))
+    assert rows.tolist() == pad([[*lists[i], EOS] for i in chosen]).tolist()
+
+
+@pytest.mark.parametrize(("per_step", "world_size"), [(1, 1), (3, 1), (4, 2)])
+def test_each_process_knows_the_tokens_of_the_whole_step(per_step, world_size):
+    place = {"batches_per_step": per_step, "world_size": world_size}
+    ranks = [steps_of(61, 9, rank=rank, **place) for rank in range(world_size)]
+    for step in zip(*ranks, strict=True):
+        counted = sum(batch.tokens for part in step for batch in part.batches)
+        assert [part.tokens for part in step] == [counted] * world_size
+
+
+def test_the_next_epoch_is_cut_while_this_one_is_read(monkeypatch):
+    stream, cut = stream_of(61), threading.Event()
+    original = stream.epoch
+    monkeypatch.setattr(
+        stream, "epoch", lambda number: (number and cut.set()) or original(number)
+    )
+    assert len(original(0)) > 1
+    next(stream.steps())
+    assert cut.wait(timeout=10)
 
 
 def test_a_batch_counts_its_tokens_and_its_padding():

@@ -2,13 +2,16 @@
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/test_batching.py
+Tests: tests/test_batching.py, tests/test_prefetch.py
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import count, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,6 +40,8 @@ class Sequences:
         self, ids: Int[np.ndarray, " tokens"], offsets: Int[np.ndarray, " len_plus_1"]
     ) -> None:
         self.ids, self.offsets = ids, offsets
+        self.lengths = np.diff(offsets)
+        """The length of every sequence, in tokens."""
 
     @classmethod
     def from_lists(cls, lists: Iterable[list[int]]) -> "Sequences":
@@ -46,11 +51,6 @@ class Sequences:
         flat = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int32)
         return cls(flat, offsets)
 
-    @property
-    def lengths(self) -> Int[np.ndarray, " len"]:
-        """The length of every sequence, in tokens."""
-        return np.diff(self.offsets)
-
     def __len__(self) -> int:
         """Number of sequences."""
         return len(self.offsets) - 1
@@ -58,6 +58,16 @@ class Sequences:
     def __getitem__(self, index: int) -> Int[np.ndarray, " tokens"]:
         """The ids of one sequence."""
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def padded(self, numbers: Int[np.ndarray, " batch"]) -> Int[np.ndarray, "batch n"]:
+        """These sequences as rows, ended by EOS and filled up with PAD, in one read."""
+        starts, lengths = self.offsets[numbers], self.lengths[numbers]
+        places = np.arange(lengths.max() + 1)
+        is_token = places < lengths[:, None]
+        rows = np.full(is_token.shape, PAD, dtype=np.int64)
+        rows[is_token] = self.ids[(starts[:, None] + places)[is_token]]
+        rows[np.arange(len(rows)), lengths] = EOS
+        return rows
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,8 @@ class Batch:
     """Source tokens and EOS."""
     tgt_ids: Int[Tensor, "batch tgt_len"]
     """BOS, target tokens and EOS."""
+    real: Int[Tensor, " tokens"]
+    """Where `labels`, flattened, are no padding."""
     pairs: tuple[int, ...] = ()
     """The pairs' numbers in their corpus, from 0, where they come from one."""
 
@@ -79,9 +91,23 @@ class Batch:
         pairs: Sequence[int] = (),
     ) -> "Batch":
         """A batch of plain token ids; BOS, EOS and PAD are added here."""
+        everything = np.arange(len(src))
+        sides = (Sequences.from_lists(side).padded(everything) for side in (src, tgt))
+        return cls.from_rows(*sides, pairs)
+
+    @classmethod
+    def from_rows(
+        cls,
+        src: Int[np.ndarray, "batch src_len"],
+        tgt: Int[np.ndarray, "batch steps"],
+        pairs: Sequence[int],
+    ) -> "Batch":
+        """A batch of rows that have EOS and PAD already; BOS is added here."""
+        begin = np.full((len(tgt), 1), BOS)
         return cls(
-            pad([[*ids, EOS] for ids in src]),
-            pad([[BOS, *ids, EOS] for ids in tgt]),
+            torch.from_numpy(src),
+            torch.from_numpy(np.concatenate([begin, tgt], axis=1)),
+            torch.from_numpy(np.flatnonzero(tgt != PAD)),
             tuple(pairs),
         )
 
@@ -98,7 +124,7 @@ class Batch:
     @property
     def tokens(self) -> int:
         """Number of labels that are not padding."""
-        return int((self.labels != PAD).sum())
+        return len(self.real)
 
     @property
     def padding(self) -> float:
@@ -108,10 +134,16 @@ class Batch:
         return 1 - real / sum(ids.numel() for ids in sides)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
-        return replace(
-            self, src_ids=self.src_ids.to(device), tgt_ids=self.tgt_ids.to(device)
-        )
+        """The same batch on another device; nobody waits for the copy."""
+        return self._with_each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> "Batch":
+        """The same batch in memory that a GPU can copy from by itself."""
+        return self._with_each(Tensor.pin_memory)
+
+    def _with_each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        tensors = ("src_ids", "tgt_ids", "real")
+        return replace(self, **{name: change(getattr(self, name)) for name in tensors})
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "batch len"]:
@@ -213,8 +245,14 @@ class StepBatches(NamedTuple):
 
     batches: list[Batch]
     """This process's part of the step."""
+    tokens: int
+    """Target tokens of the step, EOS counted; the same on all processes."""
     position: DataPosition
     """What follows the step; the same on all processes."""
+
+    def pinned(self) -> "StepBatches":
+        """The same step in memory that a GPU can copy from by itself."""
+        return self._replace(batches=[batch.pinned() for batch in self.batches])
 
 
 class BatchStream:
@@ -263,29 +301,47 @@ class BatchStream:
         stream = self._stream(start)
         while True:
             step = list(islice(stream, self._batches_per_step))
+            # Each process knows the whole step: for its size they need not ask around.
+            tokens = sum(int((self._tgt.lengths[p] + 1).sum()) for _, p in step)
             own = step[self._rank :: self._world_size]
-            yield StepBatches([self.batch(pairs) for _, pairs in own], step[-1][0])
+            yield StepBatches([self.batch(p) for _, p in own], tokens, step[-1][0])
 
     def _stream(
         self, start: DataPosition
     ) -> Iterator[tuple[DataPosition, Int[np.ndarray, " batch"]]]:
         """All processes' batches, each with the position that follows it."""
-        for epoch in count(start.epoch):
-            batches = self.epoch(epoch)
+        # Cutting millions of pairs takes seconds, in which all GPUs would stand still.
+        epochs = prefetch(map(self.epoch, count(start.epoch)), ahead=1)
+        for epoch, (batches, _) in zip(count(start.epoch), epochs, strict=False):
             first = start.batch if epoch == start.epoch else 0
             for index in range(first, len(batches)):
                 yield DataPosition(epoch, index + 1), batches[index]
 
     def batch(self, pairs: Int[np.ndarray, " batch"]) -> Batch:
         """The batch of these pairs."""
-        return Batch.from_ids(
-            [self._src[i].tolist() for i in pairs.tolist()],
-            [self._tgt[i].tolist() for i in pairs.tolist()],
-            pairs.tolist(),
-        )
+        rows = (self._src.padded(pairs), self._tgt.padded(pairs))
+        return Batch.from_rows(*rows, pairs.tolist())
 
 
 def fixed_batches(src: Sequences, tgt: Sequences, batch_tokens: int) -> list[Batch]:
     """Every pair once, in batches that are the same each time: for validation."""
     stream = BatchStream(src, tgt, batch_tokens, seed=0)
     return [stream.batch(pairs) for pairs in stream.epoch(0)]
+
+
+def prefetch(items: Iterator[Any], ahead: int) -> Iterator[tuple[Any, float]]:
+    """Each item with the seconds that were spent waiting for it.
+
+    So many items are made ahead, in a thread. An error in making one is raised where
+    the item would have been given.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader") as loader:
+        coming = deque(loader.submit(next, items, None) for _ in range(ahead))
+        while True:
+            start = time.perf_counter()
+            item = coming.popleft().result()
+            waited = time.perf_counter() - start
+            if item is None:
+                return
+            coming.append(loader.submit(next, items, None))
+            yield item, waited

@@ -59,9 +59,9 @@ def label_smoothed_loss(
     nll = -log_probs.gather(-1, labels[..., None])[..., 0] * is_real
     # Deviation D5: ε is spread over the wrong tokens alone, as in the authors' code;
     # PyTorch's own smoothing gives the right token a share of it too.
-    each_other = smoothing / (logits.size(-1) - 1)
-    extra = 1 - smoothing - each_other  # of the right token, over each other
-    loss = extra * nll - each_other * log_probs.sum(dim=-1) * is_real
+    right, wrong = 1 - smoothing, smoothing / (logits.size(-1) - 1)
+    # The sum over all tokens holds the right one too, hence the difference.
+    loss = (right - wrong) * nll - wrong * log_probs.sum(dim=-1) * is_real
     return LossSums(loss.sum(), nll.sum().detach(), is_real.sum())
 
 
@@ -83,51 +83,68 @@ def fused_label_smoothed_loss(
     weight: Float[Tensor, "vocab d_model"],
     labels: Int[Tensor, "*batch"],
     smoothing: float,
-    pad_id: int,
+    real: Int[Tensor, " tokens"],
+    scale: Float[Tensor, ""] | None = None,
 ) -> LossSums:
-    """The loss of `hidden @ weight.T`, for labels that are not padding, summed.
+    """The loss of `hidden @ weight.T`, for the labels at the places `real`, summed.
 
     Args:
         hidden: The decoder's output vectors.
         weight: The matrix that scores the vocabulary.
         labels: The right tokens.
         smoothing: ε, 0.1 in the paper.
-        pad_id: Labels with this id do not count, and their vectors are not scored.
+        real: Where labels are no padding, in the flattened batch; the other vectors
+            are not scored. To find this out here, a GPU would have to be waited for.
+        scale: What the caller multiplies the loss by. No result depends on it, but
+            gradients rounded to fp16 are rounded with it already on them.
     """
-    labels = labels.flatten()
-    real = (labels != pad_id).nonzero()[:, 0]
+    labels = labels.flatten()[real]
     hidden = hidden.flatten(0, -2).index_select(0, real)
-    device = hidden.device.type
+    device, half = hidden.device.type, None
     if torch.is_autocast_enabled(device):
         half = torch.get_autocast_dtype(device)
-        hidden, weight = hidden.to(half), weight.to(half)
-    loss, nll = _LinearCrossEntropy.apply(hidden, weight, labels[real], smoothing)
-    return LossSums(loss, nll, labels.new_tensor(len(real)))
+    products = half or weight.dtype
+    scale = scale if products == torch.float16 else None
+    loss, nll = _LinearCrossEntropy.apply(
+        hidden, weight, labels, smoothing, products, scale
+    )
+    return LossSums(loss, nll, labels.new_full((), len(real)))
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     """The summed loss of a linear layer's logits, with its gradient made on the way.
 
-    The gradient of a cross-entropy with respect to the logits is the model's
-    distribution minus the target distribution. Both are at hand in the forward pass,
-    so the backward pass has nothing left to do but to scale.
+    The model's probabilities − the target's: that is the gradient of a cross-entropy
+    with respect to the logits. Both are at hand in the forward pass, so the backward
+    pass has nothing left to do but to scale.
+
+    In fp16 the scale has to come first. Of 37,000 tokens each wrong one has a target
+    of 2.7e-6, where fp16 has hardly a digit left, and the sums over a batch may be too
+    large for it: that only a scale can mend which is there before they are rounded.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        labels: Tensor,
+        smoothing: float,
+        products: torch.dtype,
+        scale: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         # Deviation D5: ε is spread over the wrong tokens alone.
-        each_other = smoothing / (len(weight) - 1)
-        extra = 1 - smoothing - each_other  # of the right token, over each other
+        right, wrong = 1 - smoothing, smoothing / (len(weight) - 1)
         # Sums of this many terms want at least fp32, whatever the products are in.
-        at_least_fp32 = torch.promote_types(hidden.dtype, torch.float32)
+        at_least_fp32 = torch.promote_types(products, torch.float32)
+        ctx.scale = scale
+        hidden, weight = hidden.to(products), weight.to(products)
         loss_sum, nll_sum = hidden.new_zeros(2, dtype=at_least_fp32)
         hidden_gradient = torch.empty_like(hidden)
         weight_gradient = torch.zeros_like(weight, dtype=at_least_fp32)
         elements = SLICE_ELEMENTS.get(hidden.device.type, SLICE_ELEMENTS["cpu"])
         size = max(1, elements // len(weight))
-        for part, right, part_gradient in zip(
+        for part, part_labels, part_gradient in zip(
             hidden.split(size),
             labels[:, None].split(size),
             hidden_gradient.split(size),
@@ -135,15 +152,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ):
             logits = F.linear(part, weight).to(at_least_fp32)
             log_probs = logits.log_softmax(dim=-1)
-            nll = -log_probs.gather(1, right).sum()
+            nll = -log_probs.gather(1, part_labels).sum()
             nll_sum += nll
-            loss_sum += extra * nll - each_other * log_probs.sum()
-            gradient = log_probs.exp_().sub_(each_other)
-            gradient.scatter_add_(1, right, gradient.new_full(right.shape, -extra))
-            gradient = gradient.to(weight.dtype)
+            loss_sum += (right - wrong) * nll - wrong * log_probs.sum()
+            gradient = log_probs.exp_().sub_(wrong)
+            difference = gradient.new_full(part_labels.shape, wrong - right)
+            gradient.scatter_add_(1, part_labels, difference)
+            if scale is not None:
+                gradient *= scale
+            gradient = gradient.to(products)
             torch.mm(gradient, weight, out=part_gradient)
             weight_gradient += gradient.T @ part
-        ctx.save_for_backward(hidden_gradient, weight_gradient.to(weight.dtype))
+        ctx.save_for_backward(hidden_gradient, weight_gradient)
         ctx.mark_non_differentiable(nll_sum)
         return loss_sum, nll_sum
 
@@ -151,11 +171,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(
         ctx: Any, loss_gradient: Tensor, _: Tensor
-    ) -> tuple[Tensor, Tensor, None, None]:
+    ) -> tuple[Tensor | None, ...]:
         hidden_gradient, weight_gradient = ctx.saved_tensors
+        if ctx.scale is not None:
+            loss_gradient = loss_gradient / ctx.scale
         return (
-            hidden_gradient * loss_gradient.to(hidden_gradient.dtype),
-            weight_gradient * loss_gradient.to(weight_gradient.dtype),
-            None,
-            None,
+            hidden_gradient * loss_gradient,
+            weight_gradient * loss_gradient,
+            *[None] * 4,
         )

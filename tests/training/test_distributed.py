@@ -60,7 +60,7 @@ def some_model(dropout=0.0):
 
 def one_step(model, batches, **processes):
     """Take a step whose length is the gradient, and return what it measured."""
-    optimizer = optim.SGD(model.parameters(), lr=1.0)
+    optimizer = optim.SGD(model.parameters(), lr=1.0, fused=True)
     return train_step(model, batches, optimizer, seed=(1, 7), **processes)
 
 
@@ -212,8 +212,7 @@ def as_rank(rank, port, results):
                 "sums": len(sums),
                 "trained": weights_of(trained),
                 "wrote": (results / f"run{rank}").exists(),
-                "any": [processes.any(flag) for flag in (rank == 1, False)],
-                "report": tuple(report),
+                "report": (report.loss, report.nll, report.gradient_norm),
                 "resumed": weights_of(resumed),
                 "validation": tuple(shared_validation(processes)),
                 **stopped,
@@ -285,8 +284,9 @@ def test_both_processes_have_the_same_weights_after_a_step(two_processes):
 def test_both_processes_report_the_loss_over_all_tokens(two_processes, one_process):
     _, report = one_process
     assert report.tokens == 17 + 3
+    expected = (report.loss, report.nll, report.gradient_norm)
     for found in two_processes:
-        assert found["report"] == pytest.approx(tuple(report), rel=1e-5)
+        assert found["report"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_two_batches_of_a_step_are_as_good_as_one(one_process):
@@ -310,10 +310,6 @@ def test_two_processes_with_three_batches_each_are_one_with_six(two_processes):
 
 def test_gradients_are_summed_once_a_step_and_not_with_every_batch(two_processes):
     assert [found["sums"] for found in two_processes] == [1, 1]
-
-
-def test_a_flag_on_one_process_is_seen_on_both(two_processes):
-    assert [found["any"] for found in two_processes] == [[True, False]] * 2
 
 
 def test_a_recipe_takes_the_same_steps_on_one_process_and_on_two(

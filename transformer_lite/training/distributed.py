@@ -33,10 +33,6 @@ class Processes:
             dist.all_reduce(values)
         return values
 
-    def any(self, flag: bool) -> bool:
-        """Whether the flag is set on some process; the same answer on all of them."""
-        return bool(self.sum(torch.tensor(int(flag), device=self.device)))
-
     def gather(self, value: Any) -> list[Any]:
         """Every process's value, in the order of their ranks; all of them wait."""
         values = [value] * self.world_size

@@ -7,6 +7,7 @@ Tests: tests/training/test_metrics.py
 
 import json
 import math
+import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -32,12 +33,14 @@ The paper's base model peaks at 0.36, its big one at 0.5. On the toy grammar two
 64 or 128 wide, learn best near 0.25 and slowly at 1; at 2 they learn no more than how
 frequent each word is.
 """
+SECONDS_BETWEEN_WRITES = 1.0
 
 
 class Metrics:
     """A run's metrics.jsonl, and the same as events in its folder tensorboard/.
 
-    Use it as a context manager, which closes the events' file.
+    Use it as a context manager, which at its end writes what waits to be written. Small
+    models take hundreds of steps a second: those of a second are written together.
 
     Args:
         run: The run's folder; what is needed in it is made with the first record.
@@ -47,20 +50,24 @@ class Metrics:
         folder = RunFolder(run)
         self.path, self._events_folder = folder.metrics, folder.events
         self._events: SummaryWriter | None = None
+        self._waiting: list[str] = []
+        self._written_at = -math.inf
 
     def __enter__(self) -> "Metrics":
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.write()
         if self._events:
             self._events.close()
             self._events = None
 
     def add(self, step: int, **values: Any) -> None:
-        """Append a record of one step."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
+        """Append a record of one step; it is written within a second or so."""
+        record = json.dumps({"step": step, **values}, ensure_ascii=False)
+        self._waiting.append(record + "\n")
+        if time.monotonic() - self._written_at > SECONDS_BETWEEN_WRITES:
+            self.write()
         if self._events is None:
             # What an interrupted run wrote about this step and later ones is purged.
             self._events = SummaryWriter(self._events_folder, purge_step=step)
@@ -70,6 +77,15 @@ class Metrics:
             elif isinstance(value, list):
                 self._events.add_text(name, "\n\n".join(map(str, value)), step)
 
+    def write(self) -> None:
+        """Write the records that wait for it."""
+        if self._waiting:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.writelines(self._waiting)
+            self._waiting.clear()
+        self._written_at = time.monotonic()
+
     def read(self) -> list[dict[str, Any]]:
         """All records, the oldest first.
 
@@ -78,6 +94,7 @@ class Metrics:
         Raises:
             ValueError: A line is damaged.
         """
+        self.write()
         if not self.path.exists():
             return []
         lines = self.path.read_bytes().split(b"\n")[:-1]

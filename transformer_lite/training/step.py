@@ -6,17 +6,19 @@ Tests: tests/training/test_step.py, tests/training/test_trainer.py
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn, optim
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
+from transformer_lite.attention import fused_attention
 from transformer_lite.batching import Batch
 from transformer_lite.loss import (
     LossSums,
@@ -40,36 +42,110 @@ class Objective(nn.Module):
         model: The `Transformer` to train, or any model with its `hidden` and its
             `decoder.embedding`.
         smoothing: ε of the label smoothing.
+        precision: Arithmetic of the matrix products.
     """
 
-    def __init__(self, model: nn.Module, smoothing: float) -> None:
+    def __init__(
+        self, model: nn.Module, smoothing: float, precision: Precision = "fp32"
+    ) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
+        self.precision = precision
 
     def forward(
         self,
         src_ids: Int[Tensor, "batch src_len"],
         tgt_input: Int[Tensor, "batch steps"],
         labels: Int[Tensor, "batch steps"],
+        real: Int[Tensor, " tokens"],
+        scale: Float[Tensor, ""] | None = None,
     ) -> LossSums:
-        """The sums over the batch's real target tokens."""
-        hidden = self.model.hidden(src_ids, tgt_input)
-        weight = self.model.decoder.embedding.weight
-        return fused_label_smoothed_loss(hidden, weight, labels, self.smoothing, PAD)
+        """The sums over the batch's real target tokens.
+
+        Args:
+            src_ids: Source tokens.
+            tgt_input: What the decoder reads.
+            labels: What it should say.
+            real: Where labels are no padding.
+            scale: What the caller multiplies the loss by.
+        """
+        with autocast(self.precision, src_ids.device):
+            hidden = self.model.hidden(src_ids, tgt_input)
+            weight = self.model.decoder.embedding.weight
+            return fused_label_smoothed_loss(
+                hidden, weight, labels, self.smoothing, real, scale
+            )
 
 
-class StepReport(NamedTuple):
-    """What a step measured, over all processes."""
+def causal_attention(
+    query: Float[Tensor, "*batch q_len d_k"],
+    key: Float[Tensor, "*batch k_len d_k"],
+    value: Float[Tensor, "*batch k_len d_v"],
+    mask: Bool[Tensor, "*#batch #q_len #k_len"],
+) -> Float[Tensor, "*batch q_len d_v"]:
+    """`fused_attention` where the mask is known to be the causal one: in training.
 
-    loss: float
-    """Label-smoothed cross-entropy per target token, in nats."""
-    nll: float
-    """Negative log-likelihood per target token, in nats."""
-    tokens: int
-    """Target tokens."""
-    gradient_norm: float
-    """Euclidean length of the gradient of the mean loss."""
+    GPUs' fastest kernels take no mask, but make the causal one by themselves. Whoever
+    asks for no gradient, a search for one, may have another mask, and gets that.
+    """
+    if not query.requires_grad:
+        return fused_attention(query, key, value, mask)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def use_causal_kernels(model: Transformer) -> None:
+    """Train the decoder's self-attention by `causal_attention`; results are equal."""
+    for layer in model.decoder.layers:
+        if layer.self_attention.attention is fused_attention:
+            layer.self_attention.attention = causal_attention
+
+
+class StepReport:
+    """What a step measured, over all processes.
+
+    A GPU may still be at work on the step. The numbers are on their way to the host,
+    which waits for them only when one is read.
+
+    Args:
+        measured: Loss, negative log-likelihood, norm of the gradient, and how many
+            processes were asked to stop.
+        tokens: Target tokens.
+    """
+
+    def __init__(self, measured: Float[Tensor, "4"], tokens: int) -> None:
+        self.tokens = tokens
+        """Target tokens."""
+        self._measured = measured.to("cpu", non_blocking=True)
+        self._arrived = torch.cuda.Event() if measured.is_cuda else None
+        if self._arrived:
+            self._arrived.record()
+
+    @cached_property
+    def _values(self) -> list[float]:
+        if self._arrived:
+            self._arrived.synchronize()
+        return self._measured.tolist()
+
+    @property
+    def loss(self) -> float:
+        """Label-smoothed cross-entropy per target token, in nats."""
+        return self._values[0]
+
+    @property
+    def nll(self) -> float:
+        """Negative log-likelihood per target token, in nats."""
+        return self._values[1]
+
+    @property
+    def gradient_norm(self) -> float:
+        """Euclidean length of the gradient of the mean loss."""
+        return self._values[2]
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether any process was, before the end of the step."""
+        return self._values[3] > 0
 
     @property
     def is_finite(self) -> bool:
@@ -83,55 +159,91 @@ def train_step(
     optimizer: optim.Optimizer,
     seed: Sequence[int] | None = None,
     processes: Processes = ONE_CPU,
-    precision: Precision = "fp32",
     scaler: torch.amp.GradScaler | None = None,
+    tokens: int | None = None,
+    stop: Collection = (),
 ) -> StepReport:
-    """One step of the optimizer; not taken if the loss or its gradient is not finite.
+    """Take one step, unless the loss or its gradient is not finite.
 
     Every target token weighs the same, in whichever batch and on whichever process
     it stands: the sum of all losses is divided by the number of all tokens.
 
+    A GPU is told what to do and never asked for a result; even whether the step is to
+    be taken it decides by itself. Only what is read of the report is waited for.
+
     Args:
         objective: An `Objective`, or one wrapped for several processes.
         batches: This process's part of the step.
-        optimizer: What takes the step; the gradients are cleared afterwards.
+        optimizer: A fused one, which can be told on the device to do nothing. It takes
+            the step; the gradients are cleared afterwards.
         seed: Numbers that together seed dropout, such as (seed, step): other ones for
             each step. Without them dropout draws on from where it is.
         processes: This process among all.
-        precision: Arithmetic of the matrix products.
         scaler: Keeps the gradients of fp16 within its range; other precisions need
             none.
+        tokens: Target tokens of all processes' batches; by default they are counted.
+        stop: What has asked this process to stop, if anything. It is looked at last,
+            and all processes learn of it together with the loss.
+
+    Raises:
+        ValueError: The optimizer is not a fused one.
     """
+    # The attribute by which PyTorch's GradScaler, too, recognizes such an optimizer.
+    if not getattr(optimizer, "_step_supports_amp_scaling", False):
+        name = type(optimizer).__name__
+        raise ValueError(f"optimizer is an unfused {name}; make it with fused=True")
     device = processes.device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
-    own_tokens = sum(batch.tokens for batch in batches)
-    tokens = int(processes.sum(torch.tensor(own_tokens, device=device)))
+    if tokens is None:
+        own = sum(batch.tokens for batch in batches)
+        tokens = int(processes.sum(torch.tensor(own, device=device)))
     # DistributedDataParallel takes the mean of the processes' gradients; world_size
-    # turns it into the sum that is wanted here.
-    scale = processes.world_size / tokens
-    sums = torch.zeros(2, device=device)
-    for number, batch in enumerate(batch.to(device) for batch in batches):
+    # turns it into the sum that is wanted here. With 17 target tokens on one process
+    # and 3 on the other each scales its own sum by 2 / 20, and the mean of the two is
+    # the sum over all tokens divided by 20.
+    scale = scaler.scale(
+        torch.full((), processes.world_size / tokens, dtype=torch.double, device=device)
+    )
+    sums = _add_gradients(objective, batches, seed, processes, scale)
+    scaler.unscale_(optimizer)
+    norm = nn.utils.get_total_norm(
+        [p.grad for p in objective.parameters() if p.grad is not None]
+    )
+    asked = torch.full((1,), float(bool(stop)), device=device)
+    loss, nll, asked = processes.sum(torch.cat([sums, asked])).unbind()
+    measured = torch.stack([loss / tokens, nll / tokens, norm.float(), asked])
+    # What a fused optimizer finds here keeps it from acting; an enabled scaler has its
+    # own finding, and puts that in the place of this one.
+    optimizer.found_inf = (~measured.isfinite().all()).float()
+    scaler.step(optimizer)
+    vars(optimizer).pop("found_inf", None)
+    if scaler.is_enabled():
+        scaler.update()
+    optimizer.zero_grad()
+    return StepReport(measured, tokens)
+
+
+def _add_gradients(
+    objective: nn.Module,
+    batches: Sequence[Batch],
+    seed: Sequence[int] | None,
+    processes: Processes,
+    scale: Float[Tensor, ""],
+) -> Float[Tensor, "2"]:
+    """Leave the gradients of the scaled loss; return the sums of loss and nll."""
+    sums = torch.zeros(2, device=processes.device)
+    for number, batch in enumerate(batch.to(processes.device) for batch in batches):
         # The batch's place in the step, not its process, decides what is dropped: any
         # number of processes takes the same step, and no random state needs saving.
         if seed is not None:
             _seed_dropout((*seed, number * processes.world_size + processes.rank))
         with _synchronized(objective, number == len(batches) - 1):
-            with autocast(precision, device):
-                part = objective(batch.src_ids, batch.tgt_input, batch.labels)
-            scaler.scale(part.loss * scale).backward()
+            part = objective(
+                batch.src_ids, batch.tgt_input, batch.labels, batch.real, scale
+            )
+            (part.loss * scale).backward()
         sums += torch.stack([part.loss.detach(), part.nll])
-    scaler.unscale_(optimizer)
-    norm = nn.utils.get_total_norm(
-        [p.grad for p in objective.parameters() if p.grad is not None]
-    )
-    loss, nll = (processes.sum(sums) / tokens).tolist()
-    report = StepReport(loss, nll, tokens, norm.item())
-    if report.is_finite:
-        scaler.step(optimizer)
-    if scaler.is_enabled():
-        scaler.update()
-    optimizer.zero_grad()
-    return report
+    return sums
 
 
 def _seed_dropout(seed: Sequence[int]) -> None:

@@ -2,19 +2,19 @@
 
 Paper: §5
 Chapter: the_multi_gpu_trainer
-Tests: tests/training/test_trainer.py, tests/training/test_loader.py
+Tests: tests/training/test_trainer.py
 """
 
 import math
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import torch
@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from transformer_lite.batching import Batch, BatchStream, StepBatches
+from transformer_lite.batching import Batch, BatchStream, StepBatches, prefetch
 from transformer_lite.config import TrainConfig
 from transformer_lite.loss import perplexity
 from transformer_lite.model import Transformer
@@ -37,6 +37,7 @@ from transformer_lite.training.step import (
     StepReport,
     evaluation_mode,
     train_step,
+    use_causal_kernels,
     validate,
 )
 
@@ -56,24 +57,6 @@ def stop_signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def prefetch(items: Iterator[Any]) -> Iterator[tuple[Any, float]]:
-    """Each item with the seconds that were spent waiting for it.
-
-    One item is made ahead, in a thread. An error in making it is raised where the
-    item would have been given.
-    """
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader") as loader:
-        coming = loader.submit(next, items, None)
-        while True:
-            start = time.perf_counter()
-            item = coming.result()
-            waited = time.perf_counter() - start
-            if item is None:
-                return
-            coming = loader.submit(next, items, None)
-            yield item, waited
-
-
 OnValidation = Callable[[], dict[str, Any]]
 """Called after each validation; what it returns is recorded with it."""
 
@@ -81,6 +64,19 @@ STEPS_TO_JUDGE_BY = 20
 """After so many steps the run says how long it will take."""
 SMALLEST_SCALE = 2.0**-10
 """Where the scale of fp16's gradients is below this, the weights are spoiled."""
+BATCHES_AHEAD = 4
+"""So many steps' batches are made before they are needed."""
+
+
+class TakenStep(NamedTuple):
+    """A step whose report has not been read yet."""
+
+    number: int
+    report: StepReport
+    batches: Sequence[Batch]
+    rate: float
+    waited: float
+    """Seconds spent waiting for the batches."""
 
 
 class Trainer:
@@ -117,6 +113,11 @@ class Trainer:
         )
         self.state = TrainingState(model, config, scaler)
         self._last_save = time.monotonic()
+        self._unread: deque[TakenStep] = deque()
+        # A GPU is given the next step before the numbers of the last one are read, so
+        # that it has no time to idle. CPUs are done with a step when it returns.
+        self._may_be_unread = 1 if processes.device.type == "cuda" else 0
+        self._stopping = False
 
     def train(self) -> bool:
         """Take the steps that are left; False if a signal ended the run early.
@@ -136,30 +137,31 @@ class Trainer:
                 # An average of an earlier end would be taken for this run's.
                 self.folder.average.unlink(missing_ok=True)
         objective = self._objective()
-        steps = prefetch(self.stream.steps(self.state.position))
+        steps = prefetch(self._batches(), BATCHES_AHEAD)
         self.model.train()
         self._last_save = time.monotonic()
         with (
             stop_signals() as stop,
             matrix_products(self.precision),
             self.metrics,
-            self._progress_bar() as bar,
+            self._progress_bar() as self._bar,
         ):
             first, begun = self.state.step, time.perf_counter()
             while self.state.step < self.config.max_steps:
                 if self.state.step == first + STEPS_TO_JUDGE_BY:
                     self._expect(time.perf_counter() - begun)
                 # All processes stop after the same step.
-                if self.processes.any(bool(stop)):
+                if self._stopping:
                     # torchrun ends all as soon as one has left.
                     with self.processes.all_or_none():
                         self._save(stopped=True)
                     return False
-                self._step(objective, *next(steps), bar)
+                self._step(objective, *next(steps), stop)
                 if self._is_due(self.config.validate_every):
                     self._validate()
                 if self._checkpoint_is_due():
                     self._save()
+            self._read_reports()
         with self.processes.all_or_none():
             if self.processes.rank == 0:
                 self.state.average(self.folder)
@@ -172,10 +174,20 @@ class Trainer:
             expected = timedelta(seconds=round(left * seconds / STEPS_TO_JUDGE_BY))
             tqdm.write(f"expected   {expected} for {left:,} steps", file=sys.stderr)
 
+    def _batches(self) -> Iterator[StepBatches]:
+        steps = self.stream.steps(self.state.position)
+        on_gpu = self.processes.device.type == "cuda"
+        return (step.pinned() for step in steps) if on_gpu else steps
+
     def _step(
-        self, objective: nn.Module, step: StepBatches, waited: float, bar: tqdm
+        self,
+        objective: nn.Module,
+        step: StepBatches,
+        waited: float,
+        stop: Sequence[int],
     ) -> None:
-        start = time.perf_counter()
+        if not self._unread:
+            self._read_at = time.perf_counter() - waited
         rate = self.state.schedule.get_last_lr()[0]
         report = train_step(
             objective,
@@ -183,37 +195,53 @@ class Trainer:
             self.state.optimizer,
             (self.config.seed, self.state.step),
             self.processes,
-            self.precision,
             self.state.scaler,
+            step.tokens,
+            stop,
         )
         self.state.schedule.step()
         self.state.step += 1
         self.state.position = step.position
+        taken = TakenStep(self.state.step, report, step.batches, rate, waited)
+        self._unread.append(taken)
+        self._read_reports(but=self._may_be_unread)
+        self._bar.update()
+
+    def _read_reports(self, but: int = 0) -> None:
+        """Record all steps that are not recorded yet, but for so many of the newest."""
+        while len(self._unread) > but:
+            self._record(self._unread.popleft())
+
+    def _record(self, taken: TakenStep) -> None:
+        report = taken.report
+        self._stopping |= report.asked_to_stop
         if not report.is_finite:
-            self._skip(report, step.batches, rate)
-        seconds = waited + time.perf_counter() - start
+            self._skip(taken)
+        now = time.perf_counter()
+        seconds, self._read_at = now - self._read_at, now
         speed = report.tokens / seconds
         if self.processes.rank == 0:
+            batches = taken.batches
             self.metrics.add(
-                self.state.step,
+                taken.number,
                 train_loss=report.loss,
                 train_perplexity=perplexity(report.nll),
-                rate=rate,
+                rate=taken.rate,
                 gradient_norm=report.gradient_norm,
                 tokens=report.tokens,
                 tokens_per_second=round(speed),
-                padding=sum(b.padding for b in step.batches) / len(step.batches),
-                loader_wait=waited / seconds,
+                padding=sum(batch.padding for batch in batches) / len(batches),
+                loader_wait=taken.waited / seconds,
                 memory_gib=_memory_in_use(self.processes.device),
                 skipped_steps=self.state.skipped,
             )
-        bar.set_postfix_str(
-            f"{speed:,.0f} tokens/s, train_loss {report.loss:.3f}, rate {rate:.1e}",
+        self._bar.set_postfix_str(
+            f"{speed:,.0f} tokens/s, train_loss {report.loss:.3f}, "
+            f"rate {taken.rate:.1e}",
             refresh=False,
         )
-        bar.update()
 
-    def _skip(self, report: StepReport, batches: Sequence[Batch], rate: float) -> None:
+    def _skip(self, taken: TakenStep) -> None:
         """Count a step that was not taken, or end the run where that is no accident.
 
         Too large a gradient is part of fp16: the scaler halves its scale and goes on.
@@ -224,16 +252,17 @@ class Trainer:
         ):
             self.state.skipped += 1
             return
-        pairs = ", ".join(str(number + 1) for b in batches for number in b.pairs)
+        pairs = ", ".join(str(n + 1) for batch in taken.batches for n in batch.pairs)
         raise FloatingPointError(
-            f"step {self.state.step}: the loss is {report.loss} and the gradient's "
-            f"norm {report.gradient_norm} at learning rate {rate:.2e}, on the "
-            f"training pairs {pairs}; begin another run with a smaller "
+            f"step {taken.number}: the loss is {taken.report.loss} and the gradient's "
+            f"norm {taken.report.gradient_norm} at learning rate {taken.rate:.2e}, on "
+            f"the training pairs {pairs}; begin another run with a smaller "
             "train.rate_scale or more train.warmup_steps, the checkpoints stay as they "
             "are"
         )
 
     def _validate(self) -> None:
+        self._read_reports()
         report = validate(
             self.model,
             self.validation,
@@ -267,17 +296,22 @@ class Trainer:
             checkpoint.save_weights(self.folder.best, weights)
 
     def _save(self, stopped: bool = False) -> None:
+        self._read_reports()
+        self.metrics.write()
         self._last_save = time.monotonic()
         if self.processes.rank == 0:
             self.state.save(self.folder, stopped)
 
     def _objective(self) -> nn.Module:
         """The model with its loss, for all processes and compiled if that is asked."""
+        if self.processes.device.type == "cuda":
+            use_causal_kernels(self.model)
         if self.config.compile:
-            # Layer by layer: all layers of a kind share one compilation.
+            # Layer by layer: all layers of a kind share one compilation, and while the
+            # first layers still compute, the last ones' gradients are sent already.
             for layer in [*self.model.encoder.layers, *self.model.decoder.layers]:
                 layer.compile(dynamic=True)
-        objective = Objective(self.model, self.config.label_smoothing)
+        objective = Objective(self.model, self.config.label_smoothing, self.precision)
         if self.processes.world_size == 1:
             return objective
         # The gradients live in the buckets that are sent: nothing is copied there.
