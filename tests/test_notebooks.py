@@ -298,6 +298,14 @@ def test_no_printed_line_is_longer_than_the_page_is_wide(path):
 
 
 @every_page
+def test_symbols_in_captions_are_formulas(path):
+    for cell in code_cells(read(path)):
+        caption = cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "")
+        words = re.sub(r"\$[^$]*\$", "", caption)
+        assert not re.search(r"\w_\w|[²³√]", words), words
+
+
+@every_page
 def test_figures_have_one_of_two_widths(path):
     for cell in code_cells(read(path)):
         for output in figures(cell):

@@ -57,9 +57,10 @@ def test_source_is_a_block_of_python_that_names_its_file():
     assert shown.endswith("\n```")
 
 
-def test_source_of_a_method_is_not_indented():
+def test_source_of_a_method_is_not_indented_and_names_its_class():
     shown = show_source(attention.MultiHeadAttention.forward).data
-    assert "\ndef forward(" in shown
+    first = "# transformer_lite/attention.py: MultiHeadAttention.forward\n"
+    assert f"```python\n{first}def forward(" in shown
 
 
 def test_sources_of_several_objects_stand_one_below_the_other():

@@ -140,6 +140,8 @@ def show_source(*objects: type | Callable) -> Markdown:
         source = textwrap.dedent(inspect.getsource(item)).rstrip()
         package = next(p for p in path.parents if p.name == "transformer_lite")
         where = f"# {path.relative_to(package.parent).as_posix()}"
+        if "." in item.__qualname__:
+            where += f": {item.__qualname__}"
         blocks.append(f"```python\n{where}\n{source}\n```")
     return Markdown("\n\n".join(blocks))
 
