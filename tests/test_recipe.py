@@ -122,6 +122,11 @@ def test_a_recipe_that_is_not_there_is_named(tmp_path):
         load_recipe(tmp_path / "none.toml")
 
 
+def test_a_runs_folder_in_the_place_of_the_recipe_is_named(tmp_path):
+    with pytest.raises(ValueError, match=rf"^{tmp_path}: a folder; give .* as --out"):
+        load_recipe(tmp_path)
+
+
 ANY_VALUE = st.one_of(
     st.integers(-5, 10_000),
     st.floats(),
