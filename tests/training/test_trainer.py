@@ -371,6 +371,15 @@ def test_a_signal_at_a_regular_checkpoint_adds_none(tmp_path, monkeypatch):
     ]
 
 
+def test_a_signal_saves_where_a_regular_checkpoint_has_lost_its_state(
+    tmp_path, monkeypatch
+):
+    train(tmp_path, max_steps=6)
+    (tmp_path / "checkpoints" / "step-00000006.training.pt").unlink()
+    interrupt(tmp_path, monkeypatch, 3, signal.SIGTERM, checkpoint_every=50)
+    assert "step-00000006.stopped.training.pt" in names(tmp_path)
+
+
 def test_weights_of_steps_that_are_taken_again_are_not_averaged(tmp_path):
     often = {"checkpoint_every": 2, "average_checkpoints": 50}
     train(tmp_path, max_steps=8, **often)

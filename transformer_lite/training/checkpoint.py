@@ -195,9 +195,11 @@ class TrainingState:
             stopped: Whether a signal asks for it. Where the step has a regular one
                 already, that serves.
         """
-        if stopped and folder.weights_after(self.step).exists():
-            return
-        path = folder.weights_after(self.step, stopped)
+        path = folder.weights_after(self.step)
+        if stopped:
+            if path.exists() and training_path(path).exists():
+                return
+            path = folder.weights_after(self.step, stopped)
         training = {
             "step": self.step,
             "position": tuple(self.position),
