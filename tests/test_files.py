@@ -1,9 +1,12 @@
 """Files and folders appear whole or not at all; a lock lets one process in."""
 
+import os
+import stat
 import subprocess
 import sys
 
 import pytest
+from filelock import FileLock
 
 from transformer_lite.files import only_process, write_whole
 
@@ -73,3 +76,52 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path):
 
     write_whole(path, write)
     assert path.read_text() == "whole"
+
+
+@pytest.fixture
+def flushed(monkeypatch):
+    """What `os.fsync` was given: whether a folder, and whether it may be written."""
+    fcntl = pytest.importorskip("fcntl", reason="asks what a descriptor is open for")
+    original, found = os.fsync, []
+
+    def sync(descriptor):
+        mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        found.append(("folder" if is_folder else "file", mode != os.O_RDONLY))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return found
+
+
+def test_the_disk_holds_the_file_before_its_name_and_the_name_before_the_end(
+    tmp_path, flushed
+):
+    write_whole(tmp_path / "it", lambda partial: partial.write_text("whole"))
+    assert flushed == [("file", True), ("folder", False)]
+
+
+def test_on_windows_only_a_file_open_for_writing_is_flushed(
+    tmp_path, flushed, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "name", "nt")
+        write_whole(tmp_path / "it", lambda partial: partial.write_text("whole"))
+    assert flushed == [("file", True)]
+
+
+def test_a_folder_that_may_not_be_written_to_is_named_with_a_remedy(
+    tmp_path, monkeypatch
+):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    message = (
+        f"{tmp_path}: cannot be written to \\(Read-only file system\\); give another"
+    )
+    with (
+        pytest.raises(OSError, match=message),
+        only_process(tmp_path / "out.lock", BUSY),
+    ):
+        pass

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from transformer_lite.batching import batches_per_step
 from transformer_lite.config import (
     TABLE_3,
     ModelConfig,
@@ -120,6 +121,31 @@ def test_a_recipe_that_is_not_utf8_is_refused_with_its_file(tmp_path):
 def test_a_recipe_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"none\.toml: no such recipe; .*toy"):
         load_recipe(tmp_path / "none.toml")
+
+
+def test_a_runs_folder_in_the_place_of_the_recipe_is_named(tmp_path):
+    with pytest.raises(ValueError, match=rf"^{tmp_path}: a folder; give .* as --out"):
+        load_recipe(tmp_path)
+
+
+README = Path(__file__).parents[1] / "README.md"
+TORCHRUN = re.findall(r"^torchrun (?:\\\n|.)*", README.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", TORCHRUN)
+def test_the_processes_of_the_readmes_commands_share_a_step_of_the_paper(command):
+    given = dict(re.findall(r"--?([a-z.-]+) (\d+)", command))
+    world_size = int(given["nproc-per-node"]) * int(given.get("nnodes", 1))
+    train = load_recipe(re.search(r"train (\w+)", command)[1]).train
+    tokens = int(given.get("train.batch-tokens", train.batch_tokens))
+    train = dataclasses.replace(train, batch_tokens=tokens)
+    assert tokens * batches_per_step(train, world_size) == pytest.approx(
+        25_000, rel=0.01
+    )
+
+
+def test_the_readme_has_commands_for_one_machine_and_for_several():
+    assert ["--nnodes" in command for command in TORCHRUN] == [False, True]
 
 
 ANY_VALUE = st.one_of(

@@ -54,7 +54,9 @@ def _flush_folder(folder: Path) -> None:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder to fill inside the block; afterwards it is `out`, or gone if it failed.
+    """Make a folder to fill inside the block; it becomes `out` at the end.
+
+    If the block fails, nothing is left of it.
 
     Raises:
         ValueError: `out` exists.

@@ -57,8 +57,30 @@ def test_auto_is_fp32_on_other_devices():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_auto_asks_the_gpu():
-    has_units = torch.cuda.get_device_capability() >= (8, 0)
-    expected = "bf16" if has_units else "fp32"
+    major = torch.cuda.get_device_capability()[0]
+    expected = "bf16" if major >= 8 else "fp16" if major == 7 else "fp32"
+    assert choose_precision("auto", torch.device("cuda")) == expected
+
+
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [
+        ((9, 0), "bf16"),
+        ((8, 0), "bf16"),
+        ((7, 5), "fp16"),
+        ((7, 0), "fp16"),
+        ((6, 1), "fp32"),
+    ],
+    ids=["H100", "A100", "T4", "V100", "GTX 1080"],
+)
+def test_auto_is_what_a_kind_of_gpu_has_matrix_units_for(
+    monkeypatch, capability, expected
+):
+    def has_bf16(including_emulation):
+        return including_emulation or capability >= (8, 0)
+
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", has_bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     assert choose_precision("auto", torch.device("cuda")) == expected
 
 

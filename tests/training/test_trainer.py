@@ -1,4 +1,4 @@
-"""A run can be stopped anywhere and goes on as if nothing had happened."""
+"""A run can be stopped anywhere and resumes as if nothing had happened."""
 
 import json
 import math
@@ -141,7 +141,7 @@ def whole(tmp_path_factory):
 
 
 def test_an_epoch_is_longer_than_the_time_between_checkpoints():
-    # Otherwise no test here would go on from the middle of an epoch.
+    # Otherwise no test here would resume in the middle of an epoch.
     stream = BatchStream(*pairs(61), TRAIN["batch_tokens"], 1)
     length = len(stream.epoch(0))
     assert TRAIN["checkpoint_every"] < length
@@ -160,7 +160,7 @@ def steps(request):
 
 @pytest.fixture(scope="module", params=WAYS.values(), ids=WAYS.keys())
 def interrupted(request, steps, tmp_path_factory):
-    """The folder of a run that was interrupted, and gone on with to its end."""
+    """The folder of a run that was interrupted, and resumed to its end."""
     run = tmp_path_factory.mktemp("interrupted")
     with pytest.MonkeyPatch.context() as patch:
         for step in steps:
@@ -236,7 +236,7 @@ def test_training_a_finished_run_again_changes_nothing(tmp_path):
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
 
-def test_a_finished_run_goes_on_when_it_is_given_more_steps(tmp_path, whole):
+def test_a_finished_run_resumes_when_it_is_given_more_steps(tmp_path, whole):
     train(tmp_path, max_steps=6)
     train(tmp_path, max_steps=11)
     assert same_file(whole, tmp_path, "step-00000011.safetensors")
@@ -291,7 +291,7 @@ def test_a_checkpoint_without_training_state_is_named(tmp_path, monkeypatch):
         trainer_of(tmp_path).train()
 
 
-def test_a_run_goes_on_from_the_newest_checkpoint_that_has_a_state(whole, tmp_path):
+def test_a_run_resumes_from_the_newest_checkpoint_that_has_a_state(whole, tmp_path):
     train(tmp_path, max_steps=6)
     (tmp_path / "checkpoints" / "step-00000006.training.pt").unlink()
     train(tmp_path)
@@ -306,7 +306,7 @@ def test_a_foreign_training_state_is_named(tmp_path):
         trainer_of(tmp_path).train()
 
 
-def test_going_on_removes_the_average_of_an_earlier_end(tmp_path, monkeypatch):
+def test_resuming_removes_the_average_of_an_earlier_end(tmp_path, monkeypatch):
     train(tmp_path, max_steps=3)
     assert names(tmp_path, "average.safetensors")
     interrupt(tmp_path, monkeypatch, 2, "crash")
@@ -319,7 +319,7 @@ def test_fewer_steps_than_a_run_has_are_refused(tmp_path):
         train(tmp_path, max_steps=2)
 
 
-def test_a_run_does_not_go_on_from_another_models_checkpoint(tmp_path, monkeypatch):
+def test_a_run_does_not_resume_from_another_models_checkpoint(tmp_path, monkeypatch):
     interrupt(tmp_path, monkeypatch, 5, "crash", d_ff=13)
     with pytest.raises(ValueError, match=r"step-00000003\.safetensors: .*another"):
         trainer_of(tmp_path).train()
@@ -333,7 +333,7 @@ def test_the_last_checkpoints_are_kept_and_older_ones_deleted(whole):
 
 
 @pytest.mark.parametrize("kept", [1, 2, 3, 5])
-def test_at_most_two_checkpoints_can_be_gone_on_with(tmp_path, kept):
+def test_at_most_two_checkpoints_can_be_resumed_from(tmp_path, kept):
     train(tmp_path, average_checkpoints=kept, checkpoint_every=1)
     states = [name.removesuffix(".training.pt") for name in names(tmp_path, "*.pt")]
     weights = [path.stem for path in RunFolder(tmp_path).step_checkpoints()]
@@ -369,6 +369,15 @@ def test_a_signal_at_a_regular_checkpoint_adds_none(tmp_path, monkeypatch):
         "step-00000003.safetensors",
         "step-00000006.safetensors",
     ]
+
+
+def test_a_signal_saves_where_a_regular_checkpoint_has_lost_its_state(
+    tmp_path, monkeypatch
+):
+    train(tmp_path, max_steps=6)
+    (tmp_path / "checkpoints" / "step-00000006.training.pt").unlink()
+    interrupt(tmp_path, monkeypatch, 3, signal.SIGTERM, checkpoint_every=50)
+    assert "step-00000006.stopped.training.pt" in names(tmp_path)
 
 
 def test_weights_of_steps_that_are_taken_again_are_not_averaged(tmp_path):
@@ -424,7 +433,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(
     assert [same_weights(best, one) for one in seen] == [False, True, *[False] * 4]
 
 
-def test_a_run_gone_on_with_remembers_its_lowest_validation_loss(tmp_path, monkeypatch):
+def test_a_resumed_run_remembers_its_lowest_validation_loss(tmp_path, monkeypatch):
     path = tmp_path / "checkpoints" / "best.safetensors"
     losses(monkeypatch, 5.0, 3.0, 4.0)
     interrupt(tmp_path, monkeypatch, 7, "crash")

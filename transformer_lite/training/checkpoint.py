@@ -64,7 +64,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def read_weights(path: Path) -> Weights:
-    """The weights at `path`, by name.
+    """Read the weights at `path`, by name.
 
     Raises:
         ValueError: The file is missing or damaged.
@@ -89,7 +89,7 @@ def save_training(path: Path, training: dict[str, Any]) -> None:
 
 
 def load_training(path: Path) -> dict[str, Any]:
-    """What `save_training` wrote; only tensors and plain values are accepted.
+    """Read what `save_training` wrote, accepting only tensors and plain values.
 
     Raises:
         ValueError: The file is missing, damaged, or holds anything else.
@@ -99,7 +99,7 @@ def load_training(path: Path) -> dict[str, Any]:
     except Exception as error:  # a damaged pickle can raise anything
         raise ValueError(
             f"{path}: the training state is damaged ({type(error).__name__}); "
-            "delete it and its .safetensors, the checkpoint before then takes over"
+            "delete it and its .safetensors, and the checkpoint before takes its place"
         ) from error
 
 
@@ -195,9 +195,11 @@ class TrainingState:
             stopped: Whether a signal asks for it. Where the step has a regular one
                 already, that serves.
         """
-        if stopped and folder.weights_after(self.step).exists():
-            return
-        path = folder.weights_after(self.step, stopped)
+        path = folder.weights_after(self.step)
+        if stopped:
+            if path.exists() and training_path(path).exists():
+                return
+            path = folder.weights_after(self.step, stopped)
         training = {
             "step": self.step,
             "position": tuple(self.position),
@@ -274,7 +276,7 @@ class TrainingState:
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
                 f"{path}: not the training state of this run; delete it and "
-                "its .safetensors, the checkpoint before then takes over"
+                "its .safetensors, and the checkpoint before takes its place"
             ) from error
 
     def average(self, folder: RunFolder) -> None:

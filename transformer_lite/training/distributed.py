@@ -68,10 +68,13 @@ ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
 
 @contextmanager
 def join_processes() -> Iterator[Processes]:
-    """This process's place, from the environment that torchrun sets.
+    """Join the processes that torchrun started; yield this process's place among them.
 
-    Without torchrun it is the only one. Each process takes the GPU of its local
-    rank, or the CPU where there is none.
+    torchrun tells each by environment variables; without them a process is alone. Each
+    takes the GPU of its local rank, or the CPU where there is none.
+
+    Raises:
+        ConnectionError: Another process of the run is lost.
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
@@ -103,12 +106,16 @@ def join_processes() -> Iterator[Processes]:
 
 
 def _meeting_point() -> dist.Store:
-    """Where the processes of this attempt leave their addresses for each other.
+    """The store through which the processes of this attempt find each other.
 
-    A store of torchrun's own outlives a restart. Without a prefix for each attempt a
+    A store is a small server of keys and values, run by the first process or by
+    torchrun. Each process writes its own address into it and waits for the others',
+    and then they talk directly.
+
+    One that torchrun runs outlives a restart. Without a prefix for each attempt a
     process would find the addresses of dead ones in it, and wait for them for ever.
-    On several machines the attempts may be counted differently, so there README tells
-    torchrun to share no store (https://github.com/pytorch/pytorch/issues/135712).
+    Machines may count their attempts differently, so for several of them README has
+    torchrun share no store (https://github.com/pytorch/pytorch/issues/135712).
     """
     store, _, _ = next(dist.rendezvous("env://"))
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":

@@ -18,7 +18,7 @@ class RunFolder:
     """The folder of a run, by the names of what it holds.
 
     Args:
-        path: The folder; it need not be there yet.
+        path: The folder, which need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class RunFolder:
         self.events = path / "tensorboard"
         """The same for TensorBoard."""
         self.lock = path / ".lock"
-        """There while a process trains."""
+        """Held by the process that trains."""
         self.checkpoints = path / "checkpoints"
         """Weights, and what training needs to resume."""
         self.average = self.checkpoints / "average.safetensors"

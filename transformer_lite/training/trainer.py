@@ -44,7 +44,7 @@ from transformer_lite.training.step import (
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """A list that gets a signal's number in when one asks the run to end."""
+    """Collect the signals that ask the run to end, which otherwise would end it."""
     received: list[int] = []
     handlers = {
         number: signal.signal(number, lambda number, _: received.append(number))
@@ -80,7 +80,7 @@ class TakenStep(NamedTuple):
 
 
 class Trainer:
-    """A run: steps, validations and checkpoints, gone on with where it stopped.
+    """A run: steps, validations and checkpoints, resumed where it stopped.
 
     Args:
         model: The model to train, on the device of `processes`.
@@ -120,7 +120,7 @@ class Trainer:
         self._stopping = False
 
     def train(self) -> bool:
-        """Take the steps that are left; False if a signal ended the run early.
+        """Take the remaining steps; return False if a signal ended the run early.
 
         The run resumes from the newest checkpoint in its folder, if there is one.
 
@@ -244,7 +244,7 @@ class Trainer:
     def _skip(self, taken: TakenStep) -> None:
         """Count a step that was not taken, or end the run where that is no accident.
 
-        Too large a gradient is part of fp16: the scaler halves its scale and goes on.
+        Too large a gradient is part of fp16: the scaler then halves its scale.
         """
         if (
             self.state.scaler.is_enabled()
