@@ -11,13 +11,14 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import deepcopy
 from itertools import repeat
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.queues import SimpleQueue
-from threading import Thread
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread, current_thread, main_thread
 
 import torch
 
@@ -81,35 +82,58 @@ def parallel_translator(
     devices = context.SimpleQueue()
     for number in range(workers):
         devices.put(f"cuda:{number}" if gpus else "cpu")
-    model = deepcopy(translator.model).cpu()
-    copy = pickle.dumps(Translator(model, translator.tokenizer, translator.search))
     threads = max(1, torch.get_num_threads() // workers)
-    theirs, ours = context.Pipe(duplex=False)
-    executor = ProcessPoolExecutor(
-        workers, context, _begin, (copy, devices, threads, theirs)
-    )
+    with TemporaryDirectory() as folder:
+        # By a file: through a pipe each worker would hold the next one's start up.
+        copy = Path(folder, "translator.pickle")
+        copy.write_bytes(_pickled(translator))
+        executor = ProcessPoolExecutor(
+            workers, context, _begin, (copy, devices, threads)
+        )
+        others = set(active_children())
+        try:
+            with _interrupts_ignored():
+                for _ in range(workers):  # all of them start at once
+                    executor.submit(os.getpid)
+            yield ParallelTranslator(translator, executor, workers)
+        finally:
+            for process in set(active_children()) - others:
+                process.terminate()
+            executor.shutdown(cancel_futures=True)
+
+
+def _pickled(translator: Translator) -> bytes:
+    """The translator, its model on the CPU."""
+    model = deepcopy(translator.model).cpu()
+    return pickle.dumps(Translator(model, translator.tokenizer, translator.search))
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Have the processes that begin in the block leave Ctrl-C to the first one."""
+    if current_thread() is not main_thread():  # which alone may change it
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        yield ParallelTranslator(translator, executor, workers)
+        yield
     finally:
-        ours.close()  # ends the workers, whatever they are doing
-        executor.shutdown(cancel_futures=True)
+        signal.signal(signal.SIGINT, before)
 
 
-def _begin(copy: bytes, devices: SimpleQueue, threads: int, parent: Connection) -> None:
+def _begin(copy: Path, devices: SimpleQueue, threads: int) -> None:
     """Make this process a worker."""
     global _translator
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process answers it
-    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     keep_freed_memory()
-    _translator = pickle.loads(copy)
+    _translator = pickle.loads(copy.read_bytes())
     _translator.model.to(devices.get())
 
 
-def _end_with(parent: Connection) -> None:
-    """End this process when the other end is closed, be it by the parent's death."""
-    with suppress(EOFError, OSError):
-        parent.recv()
+def _end_with_parent() -> None:
+    """End this process when the one that began it ends, in whichever way."""
+    parent_process().join()
     os._exit(0)
 
 
