@@ -24,7 +24,6 @@ from transformer_lite.inference.export import export_ctranslate2
 from transformer_lite.inference.parallel import parallel_translator
 from transformer_lite.inference.translator import Translator
 from transformer_lite.tokenizer import BOS, EOS, PAD
-from transformer_lite.training.folder import RunFolder
 from transformer_lite.training.run import train_recipe
 
 BEAM = 4
@@ -79,7 +78,7 @@ class Peers:
     """Every system's way to translate the same sorted sentences."""
 
     def __init__(self, run: Path, sentences: list[str], stack: ExitStack) -> None:
-        self.run, self.stack = run, stack
+        self.stack = run, stack
         self.translator = Translator.load(run)
         self.translator.search = replace(
             self.translator.search,
@@ -104,10 +103,7 @@ class Peers:
 
     def our_workers(self) -> Callable[[], list[str]]:
         """A process for each core."""
-        weights = RunFolder(self.run).default_weights()
-        several = self.stack.enter_context(
-            parallel_translator(self.translator, self.run, weights, CORES)
-        )
+        several = self.stack.enter_context(parallel_translator(self.translator, CORES))
         return lambda: several.translate(self.sentences)
 
     def hugging_face(self) -> Decode:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from transformer_lite import __version__
 from transformer_lite.cli import INTERRUPTED, VERBS, main, parse
 from transformer_lite.config import load_recipe
 from transformer_lite.data import corpora
+from transformer_lite.data.corpora import Corpus
+from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
 from transformer_lite.tokenizer import Tokenizer
@@ -244,7 +247,9 @@ def test_translate_gives_a_line_for_each_line(trained, stdin, capsys, text, line
 def test_translate_takes_settings_of_the_search(trained, stdin, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        Translator, "translate", lambda self, lines: seen.append(self.search) or lines
+        Translator,
+        "stream",
+        lambda self, lines, *_: seen.append(self.search) or lines,
     )
     stdin(b"a blue cat\n")
     run("translate", trained, "--beam", 3, "--alpha", 0.25)
@@ -369,8 +374,9 @@ OPTIONS = {
         --train.seed --search.beam-size --search.alpha --search.max-extra
         --search.batch-sentences""",
     "average": "--last",
-    "translate": "--weights --beam --alpha --workers",
-    "evaluate": "--weights --beam --alpha --workers --split --data --json",
+    "translate": "--weights --beam --alpha --batch-sentences --workers --out",
+    "evaluate": """--weights --beam --alpha --batch-sentences --workers --split --data
+        --translations --tokenize --json""",
     "export": "--out --format --weights",
 }
 
@@ -571,7 +577,8 @@ def fails(capsys, *arguments):
     capsys.readouterr()
     with pytest.raises(SystemExit) as caught:
         run(*arguments)
-    shown = capsys.readouterr().err
+    # A translation in progress has said which weights it takes.
+    shown = re.sub(r"^weights: .*\n", "", capsys.readouterr().err)
     assert caught.value.code == 2
     assert shown.startswith(f"transformer-lite {arguments[0]}: error: ")
     assert shown.count("\n") == 1, shown
@@ -856,10 +863,19 @@ def test_translate_refuses_what_is_not_utf8(trained, capsys, stdin):
     assert "standard input, line 3: not UTF-8 (byte 2); convert" in shown
 
 
-def test_translate_names_the_line_that_is_too_long(trained, capsys, stdin):
-    stdin(b"the\n\n\n" + b"dog " * 70 + b"\n")
-    shown = fails(capsys, "translate", trained)
-    assert re.search(r"line 4: \d+ tokens are more than .*; split", shown)
+def test_a_line_that_is_too_long_does_not_lose_the_others(trained, capsys, stdin):
+    """Its place stays empty, and the exit status tells."""
+    stdin(b"the\n\n\n" + b"dog " * 70 + b"\na blue cat\n")
+    with pytest.raises(SystemExit) as caught:
+        run("translate", trained)
+    assert caught.value.code == 1
+    shown = capsys.readouterr()
+    assert re.search(
+        r"translate: line 4: \d+ tokens are more than .*left empty", shown.err
+    )
+    translator = Translator.load(trained)
+    first, last = translator.translate(["the", "a blue cat"])
+    assert shown.out == f"{first}\n\n\n\n{last}\n"
 
 
 @pytest.mark.parametrize("option", [["--beam", 0], ["--alpha", -1]])
@@ -867,6 +883,47 @@ def test_translate_refuses_an_impossible_search(trained, capsys, stdin, option):
     stdin(b"the\n")
     shown = fails(capsys, "translate", trained, *option)
     assert re.search(r"(beam_size = 0|alpha = -1\S*) is impossible; give", shown)
+
+
+def test_evaluate_writes_the_translations(trained, data, tmp_path):
+    run("evaluate", trained, "--translations", tmp_path / "out.txt")
+    sources, _ = PreparedCorpus(data).text("test")
+    expected = Translator.load(trained).translate(sources)
+    assert (tmp_path / "out.txt").read_text().split("\n") == [*expected, ""]
+
+
+def test_evaluate_refuses_a_target_that_is_too_long_before_all_the_work(
+    trained, tmp_path, capsys, monkeypatch
+):
+    pairs = [("the red dog sees a cat", "dog " * 70)] * 9
+    corpus = Corpus("long", {"train": pairs, "valid": pairs, "test": pairs})
+    prepare(corpus, tmp_path / "long", 25, 256, skip_long=False)
+    monkeypatch.setattr(Translator, "load", None)
+    shown = fails(capsys, "evaluate", trained, "--data", tmp_path / "long")
+    assert re.search(r"test has a sentence of \d+ tokens, longer than model.max", shown)
+
+
+def test_evaluate_refuses_an_unknown_tokenizer_before_all_the_work(
+    trained, capsys, monkeypatch
+):
+    monkeypatch.setattr(Translator, "load", None)
+    shown = fails(capsys, "evaluate", trained, "--tokenize", "zhh")
+    assert "tokenize = 'zhh'" in shown
+    assert "give one of" in shown
+
+
+def test_evaluate_scores_as_the_target_language_needs_it(
+    trained, data, tmp_path, capsys
+):
+    """The prepared corpus says it, or else the run."""
+    moved = Path(shutil.copytree(trained, tmp_path / "run"))
+    known = json.loads((moved / "corpus.json").read_text())
+    known["languages"] = ["en", "zh"]
+    (moved / "corpus.json").write_text(json.dumps(known))
+    run("evaluate", moved)
+    assert "|tok:zh|" in capsys.readouterr().out
+    run("evaluate", moved, "--tokenize", "char")
+    assert "|tok:char|" in capsys.readouterr().out
 
 
 def test_evaluate_names_the_splits_there_are(trained, capsys):

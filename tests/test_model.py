@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from transformer_lite.attention import MultiHeadAttention
 from transformer_lite.config import ModelConfig
 from transformer_lite.embeddings import Embedding
 from transformer_lite.masks import causal_mask, padding_mask
@@ -274,6 +275,63 @@ def test_a_step_leaves_the_state_before_it_as_it_was():
     first, _ = MODEL.decoder.step(torch.tensor([[BOS], [BOS]]), state)
     again, _ = MODEL.decoder.step(torch.tensor([[BOS], [BOS]]), state)
     assert_close(first, again, rtol=0, atol=0)
+
+
+# The attention weights
+
+
+@both_positions
+@pytest.mark.parametrize("attention", ["fused", "explicit"])
+def test_attention_weights_are_those_that_make_every_sublayers_output(
+    positions, attention
+):
+    model, made = some_model(positions=positions, attention=attention), []
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.register_forward_hook(
+                lambda module, given, output: made.append((module, given, output))
+            )
+    model(SRC, TGT)
+    calls = {id(module): (given, output) for module, given, output in made}
+    weights = model.attention_weights(SRC, TGT)
+    for n, layer in enumerate(model.encoder.layers):
+        assert_weights_make(weights.encoder[:, n], layer.self_attention, calls)
+    for n, layer in enumerate(model.decoder.layers):
+        assert_weights_make(weights.decoder[:, n], layer.self_attention, calls)
+        assert_weights_make(weights.cross[:, n], layer.cross_attention, calls)
+
+
+def assert_weights_make(weights, module, calls):
+    (_, memory, *_), output = calls[id(module)]
+    value = module.keys_and_values(memory).value
+    heads = (weights @ value).transpose(1, 2).flatten(2)
+    assert_close(module.w_o(heads), output, **EXACT)
+
+
+def test_attention_weights_of_each_query_sum_to_one():
+    for part in MODEL.attention_weights(SRC, TGT):
+        assert_close(part.sum(dim=-1), torch.ones_like(part[..., 0]), **EXACT)
+
+
+def test_nobody_attends_to_padding_or_to_the_future():
+    weights = MODEL.attention_weights(SRC, TGT)
+    padding = (SRC == PAD)[:, None, None, None]
+    assert padding.any()
+    assert (weights.encoder * padding == 0).all()
+    assert (weights.cross * padding == 0).all()
+    assert torch.equal(weights.decoder, weights.decoder.tril())
+
+
+@pytest.mark.parametrize("id_", [-1, 10_007])
+def test_an_id_beyond_the_vocabulary_is_named(id_):
+    wrong = torch.tensor([[5, id_, EOS]])
+    for asked in (
+        lambda: MODEL.start(wrong),
+        lambda: MODEL.attention_weights(wrong, TGT[:1]),
+        lambda: MODEL.attention_weights(SRC[:1], wrong),
+    ):
+        with pytest.raises(ValueError, match=rf"ids from .*{id_}.*own tokenizer"):
+            asked()
 
 
 # The shared matrix

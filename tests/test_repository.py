@@ -90,7 +90,8 @@ def public_definitions(path):
     def walk(node, prefix):
         for child in node.body:
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
-                if not child.name.startswith("_"):
+                is_overload = "overload" in map(ast.unparse, child.decorator_list)
+                if not child.name.startswith("_") and not is_overload:
                     yield f"{prefix}{child.name}", child
                     if isinstance(child, ast.ClassDef):
                         yield from walk(child, f"{prefix}{child.name}.")

@@ -477,13 +477,8 @@ def test_the_outputs_on_a_transformer_are_no_trivial_ones():
 # On a GPU
 
 
-def on_gpu(test):
-    """Mark a test that a CUDA device is needed for."""
-    missing = not torch.cuda.is_available()
-    return pytest.mark.gpu(pytest.mark.skipif(missing, reason="needs a GPU")(test))
-
-
-@on_gpu
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_gpu_finds_what_a_cpu_finds(beam_size):
     model = some_model()
@@ -501,7 +496,8 @@ def test_a_gpu_finds_what_a_cpu_finds(beam_size):
     assert [tuple(output) for output in found] == approximately(expected)
 
 
-@on_gpu
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_finds_outputs_that_are_about_as_likely(dtype):
     model = some_model().float()
@@ -521,7 +517,8 @@ def test_half_precision_finds_outputs_that_are_about_as_likely(dtype):
         assert output.score == pytest.approx(best.score, abs=0.2)
 
 
-@on_gpu
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_a_step_of_a_search_does_not_wait_for_the_gpu(alpha):

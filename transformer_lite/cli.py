@@ -14,13 +14,13 @@ Tests: tests/test_cli.py
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
-from itertools import islice
+from io import IOBase
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import tyro
 from tqdm import tqdm
@@ -46,8 +46,6 @@ from transformer_lite.training.folder import RunFolder
 
 INTERRUPTED = 130
 """Exit status of a run that a signal ended, as shells give it."""
-BATCHES = 8
-"""Batches that are read at a time, to share them among lines of like length."""
 PATIENCE = 5
 """Seconds until progress is shown."""
 
@@ -81,10 +79,11 @@ class Prepare(Verb):
     """"toy", "multi30k", "wmt14", or "files" for files of your own."""
     out: Path
     """Folder to make."""
-    source: str = "en"
-    """Source language of multi30k and wmt14: en, de or fr."""
-    target: str = "de"
-    """Target language of multi30k and wmt14: en, de or fr."""
+    source: str | None = None
+    """Source language. Multi30k and wmt14 have en, which is the default, de and fr; of
+    your own files, the names of --train say it if they end in it, as train.ko does."""
+    target: str | None = None
+    """Target language, likewise; the default is de."""
     train: tuple[Path, Path] | None = None
     """Your training files: source and target, one sentence a line."""
     valid: tuple[Path, Path] | None = None
@@ -113,9 +112,11 @@ class Prepare(Verb):
                     f"{self.corpus}: has its own text; for yours, write prepare files "
                     "--train SOURCE TARGET --valid SOURCE TARGET"
                 )
-            corpus = load_corpus(self.corpus, self.source, self.target)
+            corpus = load_corpus(self.corpus, self.source or "en", self.target or "de")
         elif self.train and self.valid:
-            corpus = corpus_of_files(self.train, self.valid, self.test)
+            corpus = corpus_of_files(
+                self.train, self.valid, self.test, (self.source, self.target)
+            )
         else:
             raise ValueError(
                 "files of your own: give --train SOURCE TARGET --valid SOURCE TARGET"
@@ -266,8 +267,8 @@ class Search(Verb):
     """Processes that translate; on CPUs one for each core pays for many sentences."""
 
     @contextmanager
-    def translator(self) -> Iterator[tuple[Any, Callable, Path]]:
-        """A `Translator`, a function by which all workers translate, and the weights."""
+    def translator(self) -> Iterator[tuple[Any, Path]]:
+        """A `Translator` with its workers, and where its weights come from."""
         from transformer_lite.inference.parallel import parallel_translator
         from transformer_lite.inference.translator import Translator
         from transformer_lite.training.hardware import keep_freed_memory
@@ -282,12 +283,10 @@ class Search(Verb):
         given = {name: value for name, value in given.items() if value is not None}
         translator.search = replace(translator.search, **given)
         if self.workers == 1:
-            yield translator, translator.translate, weights
+            yield translator, weights
             return
-        with parallel_translator(
-            translator, self.folder, weights, self.workers
-        ) as several:
-            yield translator, several.translate, weights
+        with parallel_translator(translator, self.workers) as several:
+            yield several, weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,26 +299,36 @@ class Translate(Search):
     """File to write; by default standard output."""
 
     def run(self) -> None:
-        """Translate every line; an empty line stays empty."""
+        """Translate every line; an empty line, and one that is too long, stays empty.
+
+        Raises:
+            SystemExit: With status 1, all being written, if a line was too long.
+        """
+        too_long = []
+
+        def warn(message: str) -> None:
+            print(f"{_program(Translate)}: {message}; left empty", file=sys.stderr)
+            too_long.append(message)
+
         with (
             _opened(self.file, "rb", sys.stdin.buffer) as source,
-            self.translator() as (translator, translate, weights),
+            self.translator() as (translator, weights),
             _opened(self.out, "wb", sys.stdout.buffer) as target,
         ):
             print(f"weights: {weights}", file=sys.stderr)
             typed = source.isatty()
             if typed:
                 print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
-            size = translator.search.batch_sentences * self.workers * BATCHES
             lines = _decoded(source, str(self.file or "standard input"))
             # A bar would tear the lines apart that are shown on the same terminal.
             quiet = target.isatty() or not sys.stderr.isatty()
             lines = iter(tqdm(lines, unit="line", delay=PATIENCE, disable=quiet))
-            while block := list(islice(lines, 1 if typed else size)):
+            for translation in translator.stream(lines, warn, 1 if typed else None):
                 # In UTF-8 as the input is, whatever the terminal's language.
-                for translation in translate(block):
-                    target.write(translation.encode("utf-8") + b"\n")
+                target.write(translation.encode("utf-8") + b"\n")
                 target.flush()
+        if too_long:
+            sys.exit(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,6 +339,10 @@ class Evaluate(Search):
     """Which split of the prepared corpus."""
     data: Path | None = None
     """The prepared corpus, if it lies elsewhere than at training."""
+    translations: Path | None = None
+    """File to write the translations to, one a line."""
+    tokenize: str | None = None
+    """How BLEU finds words, by sacrebleu's name; by default as the language asks."""
     json: Path | None = None
     """File to write the scores to."""
 
@@ -337,14 +350,22 @@ class Evaluate(Search):
         """Print a table, and write the same as JSON."""
         from transformer_lite.batching import fixed_batches
         from transformer_lite.data.store import PreparedCorpus
-        from transformer_lite.inference.scores import score
+        from transformer_lite.inference.scores import bleu_of, score
         from transformer_lite.training.step import validate
 
-        recipe = RunFolder(self.folder).recipe()
+        folder = RunFolder(self.folder)
+        recipe = folder.recipe()
         corpus = PreparedCorpus(self.data or recipe.data)
         sources, references = corpus.text(self.split)
-        with self.translator() as (translator, translate, weights):
-            scores = asdict(score(translate(sources), references))
+        self._require_room(corpus, recipe.model.max_len)
+        language = corpus.languages[1] or folder.languages()[1]
+        bleu_of(language, self.tokenize)  # refuses a wrong name before all the work
+        with self.translator() as (translator, weights):
+            translations = translator.translate(sources)
+        if self.translations:
+            text = "".join(f"{line}\n" for line in translations)
+            self.translations.write_bytes(text.encode("utf-8"))
+        scores = asdict(score(translations, references, language, self.tokenize))
         batches = fixed_batches(*corpus.ids(self.split), recipe.train.batch_tokens)
         report = validate(translator.model, batches, recipe.train.label_smoothing)
         results = {**scores, "loss": report.loss, "nll": report.nll}
@@ -354,6 +375,15 @@ class Evaluate(Search):
             print(f"{name:12} {shown}")
         if self.json:
             self.json.write_text(json.dumps(results, indent=2) + "\n")
+
+    def _require_room(self, corpus: Any, max_len: int) -> None:
+        """See before all the work that the loss of every pair can be computed."""
+        longest = 1 + max(int(side.lengths.max()) for side in corpus.ids(self.split))
+        if longest > max_len:
+            raise ValueError(
+                f"{corpus.folder}: {self.split} has a sentence of {longest} tokens, "
+                f"longer than model.max_len = {max_len}; take it out and prepare again"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,7 +420,7 @@ VERBS: dict[str, type[Verb]] = {
 
 
 @contextmanager
-def _opened(path: Path | None, mode: str, standard: BinaryIO) -> Iterator[BinaryIO]:
+def _opened(path: Path | None, mode: str, standard: IOBase) -> Iterator[IOBase]:
     """The file at `path`, or the standard one, which stays open."""
     if path is None:
         yield standard

@@ -175,6 +175,17 @@ class Decoder(nn.Module):
         return self.embedding.logits(x), state
 
 
+class AttentionWeights(NamedTuple):
+    """The softmax of Equation 1 in every layer and head of a model."""
+
+    encoder: Float[Tensor, "batch layers heads src_len src_len"]
+    """How strongly each source position attends to each other."""
+    decoder: Float[Tensor, "batch layers heads tgt_len tgt_len"]
+    """How strongly each target position attends to those up to its own."""
+    cross: Float[Tensor, "batch layers heads tgt_len src_len"]
+    """How strongly each target position attends to each source position."""
+
+
 class Transformer(nn.Module):
     """The encoder–decoder model of Figure 1.
 
@@ -216,6 +227,37 @@ class Transformer(nn.Module):
         mask = padding_mask(src_ids, PAD)
         return self.decoder.hidden(tgt_ids, self.encoder(src_ids, mask), mask)
 
+    def attention_weights(
+        self,
+        src_ids: Int[Tensor, "batch src_len"],
+        tgt_ids: Int[Tensor, "batch tgt_len"],
+    ) -> AttentionWeights:
+        """Who attends to whom on the way to what `forward` returns, for figures.
+
+        The model should be in evaluation mode, so that nothing is dropped.
+
+        Raises:
+            ValueError: An id lies beyond the vocabulary.
+        """
+        _require_known(src_ids, self.config.vocab_size)
+        _require_known(tgt_ids, self.config.vocab_size)
+        mask = padding_mask(src_ids, PAD)
+        causal = causal_mask(tgt_ids.size(1), device=tgt_ids.device)
+        encoder, decoder, cross = [], [], []
+        x = self.encoder.positions(self.encoder.embedding(src_ids))
+        for layer in self.encoder.layers:
+            encoder.append(layer.self_attention.weights(x, x, mask))
+            x = layer(x, mask)
+        memory, x = x, self.decoder.positions(self.decoder.embedding(tgt_ids))
+        for layer in self.decoder.layers:
+            own = layer.self_attention
+            decoder.append(own.weights(x, x, causal[None, None]))
+            query = layer.after_self_attention(x, own(x, x, causal[None, None]))
+            cross.append(layer.cross_attention.weights(query, memory, mask))
+            x = layer(x, memory, causal, mask)
+        parts = (torch.stack(part, dim=1) for part in (encoder, decoder, cross))
+        return AttentionWeights(*parts)
+
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> DecoderState:
         """The decoder's state before the first token, the source having been read.
 
@@ -224,7 +266,11 @@ class Transformer(nn.Module):
 
         Args:
             src_ids: Source tokens, each row ended by EOS and filled up with PAD.
+
+        Raises:
+            ValueError: An id lies beyond the vocabulary.
         """
+        _require_known(src_ids, self.config.vocab_size)
         mask = padding_mask(src_ids, PAD)
         memory = []
         for ids, real in zip(src_ids.split(64), mask.split(64), strict=True):
@@ -236,6 +282,18 @@ class Transformer(nn.Module):
     def num_parameters(self) -> int:
         """Number of trained numbers, the shared matrix counted once (Table 3)."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+def _require_known(ids: Int[Tensor, "batch len"], vocab_size: int) -> None:
+    """Refuse what another tokenizer has made.
+
+    `forward` does not ask: on a GPU that would be a wait in every step of training.
+    """
+    if ids.numel() and not 0 <= ids.min() <= ids.max() < vocab_size:
+        raise ValueError(
+            f"ids from {ids.min()} to {ids.max()} are not all of a vocabulary of "
+            f"{vocab_size}; encode the text with the model's own tokenizer"
+        )
 
 
 def _initialize(module: nn.Module) -> None:

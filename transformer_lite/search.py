@@ -87,6 +87,8 @@ class _Finished:
             (len(limits),), -math.inf, dtype=torch.double, device=max_lengths.device
         )
         self.scores = self.log_probs.clone()
+        penalties = [length_penalty(limit, alpha) for limit in limits]
+        self.largest_penalties = self.log_probs.new_tensor(penalties)
 
     def offer(
         self,
@@ -113,6 +115,17 @@ class _Finished:
         ):
             choice = better if new.dim() == 1 else better[:, None]
             held[sentences] = torch.where(choice, new, held[sentences])
+
+    def can_be_beaten(
+        self, sentences: Int[Tensor, " rows"], log_probs: Float[Tensor, " rows"]
+    ) -> Bool[Tensor, " rows"]:
+        """Whether an unfinished output of each sentence may still become its best.
+
+        It can only become less likely, and at best its log-probability is divided by
+        the penalty of the longest output allowed.
+        """
+        at_best = log_probs.double() / self.largest_penalties[sentences]
+        return self.scores[sentences] < at_best
 
     def hypotheses(self) -> list[Hypothesis]:
         """The best output of each sentence.
@@ -211,11 +224,6 @@ def beam_search(
             not numbers.
     """
     finished = _Finished(max_lengths, alpha)
-    largest_penalty = torch.tensor(
-        [length_penalty(limit, alpha) for limit in finished.limits],
-        dtype=torch.double,
-        device=max_lengths.device,
-    )
     sentences = torch.arange(len(max_lengths), device=max_lengths.device)
     is_open = torch.ones_like(sentences, dtype=torch.bool)
     num_finished = torch.zeros_like(sentences)
@@ -225,48 +233,49 @@ def beam_search(
         logits, state = step(ids[:, :, -1], state)
         length = ids.size(2)
         next_log_probs = logits.float().log_softmax(dim=-1)
-        # Deviation D10: at the longest length allowed an output has to end, so that
-        # every hypothesis is a whole one and its score is the model's own.
         if length in finished.limits:
             must_end = max_lengths[sentences] == length
-            not_eos = torch.arange(logits.size(-1), device=logits.device) != eos_id
-            forbidden = must_end[:, None, None] & not_eos
-            next_log_probs = next_log_probs.masked_fill(forbidden, -math.inf)
+            next_log_probs = _with_forced_ends(next_log_probs, must_end, eos_id)
         best, beams, tokens = top_k_by_blocks(log_probs, next_log_probs, 2 * beam_size)
+        is_end = tokens == eos_id
 
         # Of the best `beam_size` those that end are finished. They are of one length,
         # so that the likeliest of them has the best score.
-        is_end = tokens == eos_id
         ends = (is_end & (best > -math.inf) & is_open[:, None])[:, :beam_size]
         num_finished = num_finished + ends.sum(dim=1)
-        ended, rank = best[:, : ends.size(1)].masked_fill(~ends, -math.inf).max(dim=1)
-        output = _continued(ids, beams.gather(1, rank[:, None]))[:, 0]
+        ended, rank = best[:, :beam_size].masked_fill(~ends, -math.inf).max(dim=1)
+        output = _of_beams(ids, beams.gather(1, rank[:, None]))[:, 0]
         finished.offer(sentences, output, ended)
 
         # Of twice as many candidates at most half can be EOS: enough go on.
-        log_probs, going_on = best.masked_fill(is_end, -math.inf).topk(
-            min(beam_size, is_end.size(1))
-        )
+        number = min(beam_size, is_end.size(1))
+        log_probs, going_on = best.masked_fill(is_end, -math.inf).topk(number)
         beams, tokens = beams.gather(1, going_on), tokens.gather(1, going_on)
-        ids = torch.cat([_continued(ids, beams), tokens[:, :, None]], dim=2)
+        ids = torch.cat([_of_beams(ids, beams), tokens[:, :, None]], dim=2)
         state = state.reorder(beams)
 
-        # An unfinished output can only become less likely, and at best it is divided
-        # by the penalty of the longest output allowed.
-        at_best = log_probs[:, 0].double() / largest_penalty[sentences]
-        # Deviation D13: a sentence is done as soon as these many are finished.
+        # Deviation D13: a sentence is done as soon as so many outputs are finished.
         is_open = is_open & (num_finished < beam_size)
-        is_open = is_open & (finished.scores[sentences] < at_best)
+        is_open = is_open & finished.can_be_beaten(sentences, log_probs[:, 0])
         rows = _rows_that_stay(is_open, length, finished.longest)
         if rows is not None:
             state = state.keep(rows)
-            sentences, is_open = sentences[rows], is_open[rows]
-            num_finished, ids, log_probs = (
-                num_finished[rows],
-                ids[rows],
-                log_probs[rows],
-            )
+            held = sentences, is_open, num_finished, ids, log_probs
+            sentences, is_open, num_finished, ids, log_probs = (x[rows] for x in held)
     return finished.hypotheses()
+
+
+def _with_forced_ends(
+    next_log_probs: Float[Tensor, "batch beams vocab"],
+    must_end: Bool[Tensor, " batch"],
+    eos_id: int,
+) -> Float[Tensor, "batch beams vocab"]:
+    """The same, but that some sentences can only go on with EOS."""
+    # Deviation D10: at the longest length allowed an output has to end, so that every
+    # hypothesis is a whole one and its score is the model's own.
+    tokens = torch.arange(next_log_probs.size(-1), device=next_log_probs.device)
+    forbidden = must_end[:, None, None] & (tokens != eos_id)
+    return next_log_probs.masked_fill(forbidden, -math.inf)
 
 
 def top_k_by_blocks(
@@ -293,7 +302,7 @@ def top_k_by_blocks(
     return best, place // vocab, place % vocab
 
 
-def _continued(
+def _of_beams(
     ids: Int[Tensor, "batch beams length"], beams: Int[Tensor, "batch kept"]
 ) -> Int[Tensor, "batch kept length"]:
     """The ids of these beams."""

@@ -2,8 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import asdict
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -11,9 +16,9 @@ import torch
 
 from transformer_lite.cli import main
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig
-from transformer_lite.inference import parallel
+from transformer_lite.inference import translator as module
 from transformer_lite.inference.parallel import parallel_translator
-from transformer_lite.inference.translator import Translator
+from transformer_lite.inference.translator import Translator, batches_by_length
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import Tokenizer
 from transformer_lite.training import checkpoint
@@ -47,59 +52,128 @@ def translator(run):
     return Translator.load(run)
 
 
-def several(translator, run, workers=2):
-    weights = run / "checkpoints" / "average.safetensors"
-    return parallel_translator(translator, run, weights, workers)
-
-
-def test_two_workers_translate_as_one_process(translator, run):
+def test_two_workers_translate_as_one_process(translator):
     assert "" in SENTENCES
     expected = translator.translate(SENTENCES)
     assert len(set(expected)) > 5
-    with several(translator, run) as workers:
+    with parallel_translator(translator, 2) as workers:
         assert workers.translate(SENTENCES) == expected
         assert workers.translate(SENTENCES[::-1]) == expected[::-1]
         assert workers.translate([]) == []
 
 
-def test_workers_get_equal_shares(translator, run, monkeypatch):
-    shares, batches = [], translator.batches
-
-    def noted(sentences, **options):
-        shares.append(options["shares"])
-        return batches(sentences, **options)
-
-    with several(translator, run, 2) as workers:
-        monkeypatch.setattr(translator, "batches", noted)
-        workers.translate(SENTENCES)
-    assert shares == [2]
+def test_workers_stream_as_one_process(translator):
+    lines = [*SENTENCES, "dog " * 30]
+    with parallel_translator(translator, 2) as workers:
+        found = list(workers.stream(lines, lambda message: None))
+    assert found == [*translator.translate(SENTENCES), ""]
 
 
-def test_a_sentence_that_is_too_long_is_named(translator, run):
+def test_workers_get_equal_shares(translator, monkeypatch):
+    """What is dealt out are batches for two."""
+    dealt = []
+
+    def noted(lengths, batch_sentences, shares):
+        dealt.append(batches_by_length(lengths, batch_sentences, shares))
+        return list(dealt[-1])
+
+    monkeypatch.setattr(module, "batches_by_length", noted)
+    with parallel_translator(translator, 2) as workers:
+        workers.translate(SENTENCES[:9])
+    lengths = [len(translator.tokenizer.encode(text)) for text in SENTENCES[:9]]
+    (batches,) = dealt
+    first, second = (sum(lengths[i] for i in rows) for rows in batches[:2])
+    assert abs(first - second) <= 4
+
+
+def test_workers_take_the_weights_that_are_loaded_already(run, tmp_path):
+    """While a run is training, a file may have other weights a moment later."""
+    moved = Path(shutil.copytree(run, tmp_path / "run"))
+    translator = Translator.load(moved)
+    expected = translator.translate(SENTENCES)
+    shutil.rmtree(moved)
+    with parallel_translator(translator, 2) as workers:
+        assert workers.translate(SENTENCES) == expected
+
+
+def test_a_sentence_that_is_too_long_is_named(translator):
     with (
-        several(translator, run, 1) as workers,
+        parallel_translator(translator, 1) as workers,
         pytest.raises(ValueError, match=r"line 2: \d+ tokens are more"),
     ):
         workers.translate(["dog", "dog " * 30])
 
 
-def test_the_end_of_a_worker_is_noticed(translator, run, monkeypatch):
-    context, processes = parallel.get_context("spawn"), []
-
-    class Context:
-        Pipe = staticmethod(context.Pipe)
-
-        @staticmethod
-        def Process(**arguments):
-            processes.append(context.Process(**arguments))
-            return processes[-1]
-
-    monkeypatch.setattr(parallel, "get_context", lambda _: Context)
-    with several(translator, run) as workers:
-        os.kill(processes[1].pid, signal.SIGKILL)
+def test_the_end_of_a_worker_is_noticed(translator):
+    with parallel_translator(translator, 2) as workers:
+        workers.translate(SENTENCES)
+        processes = active_children()
+        os.kill(processes[0].pid, signal.SIGKILL)
         with pytest.raises(ValueError, match="one of 2 workers ended early"):
             workers.translate(SENTENCES)
     assert not any(process.is_alive() for process in processes)
+
+
+def test_a_workers_own_error_is_shown_as_what_it_is(translator):
+    with (
+        parallel_translator(translator, 1) as workers,
+        pytest.raises(ValueError, match="not all of a vocabulary of 40"),
+    ):
+        list(workers._search_all([[[997, 2]]], translator.search))
+
+
+ENDLESS = """\
+import os, sys
+from pathlib import Path
+from transformer_lite.inference.parallel import parallel_translator
+from transformer_lite.inference.translator import Translator
+
+if __name__ == "__main__":
+    with parallel_translator(Translator.load(sys.argv[1]), 2) as workers:
+        workers.translate(["dog cat"] * 9)
+        print(*(child.pid for child in __import__("multiprocessing").active_children()))
+        sys.stdout.flush()
+        while True:
+            workers.translate(["dog cat", "red dog sees"] * 99)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_the_process_that_began_them(run, tmp_path, number):
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "endless.py", run],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Test workers ignore Ctrl-C, and a child would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        children = [int(pid) for pid in process.stdout.readline().split()]
+        assert len(children) == 2
+        process.send_signal(number)
+        process.wait(timeout=60)
+    deadline = time.monotonic() + 20
+    while any(map(is_alive, children)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_alive(pid):
+    """Whether there is such a process, other than one that nobody has waited for."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1][:3]
+    except OSError:
+        return False
+
+
+def test_more_workers_than_gpus_are_refused(translator, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with (
+        pytest.raises(ValueError, match="--workers 2 need a GPU each, and there are 1"),
+        parallel_translator(translator, 2),
+    ):
+        pass
 
 
 def test_the_command_line_takes_workers(translator, run, monkeypatch, tmp_path):

@@ -1,12 +1,20 @@
 """Scores are sacrebleu's."""
 
+import importlib.util
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+import sacrebleu
 
-from transformer_lite.inference.scores import score
+from transformer_lite.config import ModelConfig, SearchConfig
+from transformer_lite.data.corpora import Corpus
+from transformer_lite.data.prepare import prepare
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.inference.scores import ValidationSamples, score
+from transformer_lite.model import Transformer
 
 HYPOTHESES = ["The cat sat on a mat.", "Dogs don't bark, often.", "Ja!", "Same line."]
 REFERENCES = ["The cat sat on the mat.", "Dogs do not bark often.", "Ja!", "Same line."]
@@ -50,6 +58,64 @@ def test_exact_matches_are_a_percentage():
     scores = score(HYPOTHESES, REFERENCES)
     assert scores.exact_match == 50.0
     assert scores.sentences == 4
+
+
+# One character of each is wrong.
+CHINESE = ["我喜欢红色的小狗。", "他看到一只猫在桌子上"]
+REFERENCE = ["我喜欢红色的大狗。", "他看到一只猫在桌子下"]
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer"), [("zh", "zh"), ("th", "char"), ("de", "13a")]
+)
+def test_the_language_decides_how_words_are_found(language, tokenizer):
+    found = score(CHINESE, REFERENCE, language)
+    assert f"|tok:{tokenizer}|" in found.signature
+    expected = sacrebleu.corpus_bleu(CHINESE, [REFERENCE], tokenize=tokenizer)
+    assert found.bleu == pytest.approx(expected.score)
+    assert (found.bleu > 50) == (language != "de")
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+@pytest.mark.parametrize("extra", [True, False])
+def test_without_an_extra_every_character_is_a_word(language, extra, monkeypatch):
+    if extra and importlib.util.find_spec({"ja": "MeCab", "ko": "mecab_ko"}[language]):
+        expected = f"tok:{language}-mecab"
+    else:
+        monkeypatch.setitem(sys.modules, "MeCab", None)
+        monkeypatch.setitem(sys.modules, "mecab_ko", None)
+        expected = "tok:char"
+    assert expected in score(CHINESE, REFERENCE, language).signature
+
+
+def test_the_tokenizer_can_be_given():
+    assert "|tok:intl|" in score(CHINESE, REFERENCE, "zh", "intl").signature
+
+
+@pytest.mark.parametrize("name", ["zhh", "ja-mecab"])
+def test_a_tokenizer_that_is_missing_is_named(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    with pytest.raises(ValueError, match=f"tokenize = '{name}': .*give one of .*zh,"):
+        score(CHINESE, REFERENCE, "zh", name)
+
+
+def test_text_without_spaces_in_an_unknown_language_is_warned_of():
+    with pytest.warns(UserWarning, match="hardly any spaces.*name the language"):
+        score(CHINESE, REFERENCE)
+
+
+def test_validation_bleu_knows_the_language(tmp_path):
+    pairs = [(source, source) for source in [*CHINESE, *REFERENCE] * 2]
+    corpus = Corpus("files", {"train": pairs, "valid": pairs[:4]}, "", ("zh", "zh"))
+    prepare(corpus, tmp_path / "data", 50, 64, skip_long=False)
+    model = Transformer(
+        ModelConfig(vocab_size=50, num_layers=1, d_model=6, num_heads=2)
+    )
+    samples = ValidationSamples(
+        model, PreparedCorpus(tmp_path / "data"), SearchConfig()
+    )
+    samples.translator = SimpleNamespace(translate=lambda _: [*REFERENCE, *CHINESE])
+    assert samples()["valid_bleu"] > 50
 
 
 def test_case_counts():

@@ -1,6 +1,8 @@
 """Translations keep their order, and are those of the search."""
 
 import json
+import re
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig
-from transformer_lite.inference.translator import Translator
+from transformer_lite.inference import translator as module
+from transformer_lite.inference.translator import Translator, batches_by_length
 from transformer_lite.model import Transformer
-from transformer_lite.tokenizer import Tokenizer
+from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.training import checkpoint
 from transformer_lite.training.folder import RunFolder
 
@@ -68,17 +71,123 @@ def test_no_sentences_give_no_translations(translator):
     assert translator.translate([]) == []
 
 
-def test_batches_hold_sentences_of_like_length(translator):
-    texts = ["cat " * n for n in (5, 3, 1, 2, 4)]
-    assert translator.batches(texts) == [[2, 3], [1, 4], [0]]
-    assert translator.batches([*texts, " "]) == translator.batches(texts)
+def test_batches_hold_sentences_of_like_length():
+    assert batches_by_length([5, 3, 1, 2, 4], 2) == [[2, 3], [1, 4], [0]]
+    assert batches_by_length([5, 3, 1, 2, 4, 0], 2) == [[2, 3], [1, 4], [0]]
 
 
-def test_work_is_shared_out_in_equal_parts(translator):
-    texts = ["cat " * n for n in (5, 3, 1, 2, 4, 7, 6)]
-    assert translator.batches(texts, shares=2) == [[2, 1], [3, 4], [0, 5], [6]]
-    assert translator.batches(texts[:3], shares=2) == [[2, 0], [1]]
-    assert translator.batches(texts[:1], shares=2) == [[0]]
+def test_work_is_shared_out_in_equal_parts():
+    lengths = [5, 3, 1, 2, 4, 7, 6]
+    assert batches_by_length(lengths, 2, 2) == [[2, 1], [3, 4], [0, 5], [6]]
+    assert batches_by_length(lengths[:3], 2, 2) == [[2, 0], [1]]
+    assert batches_by_length(lengths[:1], 2, 2) == [[0]]
+
+
+def test_one_sentence_gives_one_translation(translator):
+    assert translator.translate("red dog") == translator.translate(["red dog"])[0]
+
+
+@pytest.mark.parametrize("method", ["hypotheses", "stream"])
+def test_what_takes_several_sentences_refuses_one(translator, method):
+    with pytest.raises(ValueError, match="'red dog' is one sentence; give a list"):
+        list(getattr(translator, method)("red dog"))
+
+
+# Line by line
+
+MANY = [SENTENCES[i % 6] for i in range(61)]
+
+
+def test_a_stream_is_the_translations_in_order(translator):
+    stream = translator.stream(iter(MANY))
+    assert not isinstance(stream, list)
+    assert list(stream) == translator.translate(MANY)
+
+
+@pytest.mark.parametrize(
+    ("at_once", "expected"), [(None, [1, 8, 16, 16, 16, 4]), (1, [1] * 61)]
+)
+def test_a_stream_reads_no_more_than_the_next_block(translator, at_once, expected):
+    """A line at first, and at most eight batches, here of two sentences."""
+    read, sizes = 0, []
+
+    def lines():
+        nonlocal read
+        for line in MANY:
+            read += 1
+            yield line
+
+    for number, _ in enumerate(translator.stream(lines(), at_once=at_once)):
+        if number == sum(sizes):
+            sizes.append(read - number)
+    assert sizes == expected
+
+
+def test_a_long_line_is_left_empty_and_named(translator):
+    lines, messages = ["cat"] * 11, []
+    lines[4] = "dog " * 30
+    found = list(translator.stream(lines, messages.append))
+    (message,) = messages
+    assert re.search(r"^line 5: \d+ tokens are more than the 24 .*split", message)
+    assert found == [*[found[0]] * 4, "", *[found[0]] * 6]
+    assert found[0] == translator.translate("cat")
+
+
+def test_a_long_line_of_a_stream_is_an_error_if_nobody_asks(translator):
+    with pytest.raises(ValueError, match=r"line 5: \d+ tokens are more than the 24"):
+        list(translator.stream([*["cat"] * 4, "dog " * 30]))
+
+
+def test_a_gpu_without_room_is_told_what_to_do(translator, monkeypatch):
+    def fail(*_):
+        raise torch.OutOfMemoryError("Tried to allocate 20 GiB")
+
+    monkeypatch.setattr(translator.model, "start", fail)
+    with pytest.raises(MemoryError, match=r"2 sentences.*smaller search.batch_sent"):
+        translator.translate(["red dog", "cat"])
+
+
+# Attention
+
+
+def test_the_attention_of_a_pair_is_the_models(translator):
+    found = translator.attention("red dog", "blue cat sees")
+    ids = (
+        translator.tokenizer.encode("red dog"),
+        translator.tokenizer.encode("blue cat sees"),
+    )
+    assert found.source == [*translator.tokenizer.pieces(ids[0]), "</s>"]
+    assert found.target == ["<s>", *translator.tokenizer.pieces(ids[1])]
+    expected = translator.model.attention_weights(
+        torch.tensor([[*ids[0], EOS]]), torch.tensor([[BOS, *ids[1]]])
+    )
+    for part, of_batch in zip(found[2:], expected, strict=True):
+        torch.testing.assert_close(part, of_batch[0])
+    assert found.cross.shape == (1, 2, len(found.target), len(found.source))
+
+
+# Searching otherwise, lengths and runs
+
+
+def test_a_gpu_searches_in_half_precision_where_it_has_units(monkeypatch):
+    """In fp16 even where bf16 would be chosen for training."""
+    for chosen, expected in (("bf16", "fp16"), ("fp16", "fp16"), ("fp32", "fp32")):
+        monkeypatch.setattr(module, "choose_precision", lambda *_, to=chosen: to)
+        assert module._precision(torch.device("cuda")) == expected
+        assert module._precision(torch.device("cpu")) == "fp32"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_gpu_finds_outputs_about_as_likely_as_a_cpu(translator, beam_size):
+    search = SearchConfig(beam_size=beam_size, max_extra=5, batch_sentences=2)
+    expected = translator.hypotheses(SENTENCES, search)
+    on_gpu = Translator(
+        deepcopy(translator.model).cuda(), translator.tokenizer, search
+    ).hypotheses(SENTENCES)
+    for found, best in zip(on_gpu, expected, strict=True):
+        assert found.score == pytest.approx(best.score, abs=0.2)
 
 
 def test_a_call_may_search_in_another_way(translator):
@@ -130,7 +239,7 @@ def run_of(folder, translator, *weights):
 def test_a_loaded_translator_translates_alike(translator, tmp_path):
     run = run_of(tmp_path / "run", translator, "average")
     expected = Translator(model_of(40, 0), translator.tokenizer, translator.search)
-    loaded = Translator.load(run)
+    loaded = Translator.load(str(run))
     assert loaded.search == translator.search
     assert not loaded.model.training
     assert loaded.translate(SENTENCES) == expected.translate(SENTENCES)

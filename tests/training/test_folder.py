@@ -26,6 +26,20 @@ def test_a_folder_that_is_not_there_has_no_checkpoints(tmp_path):
     assert RunFolder(tmp_path / "nothing").step_checkpoints() == []
 
 
+@pytest.mark.parametrize(
+    ("content", "languages"),
+    [
+        (None, ("", "")),
+        ('{"corpus": "files"}', ("", "")),
+        ('{"languages": ["en", "ko"]}', ("en", "ko")),
+    ],
+)
+def test_the_languages_are_those_of_the_training_data(tmp_path, content, languages):
+    if content:
+        (tmp_path / "corpus.json").write_text(content)
+    assert RunFolder(tmp_path).languages() == languages
+
+
 def test_a_missing_run_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"config\.json: no such file; give"):
         RunFolder(tmp_path / "nowhere").recipe()

@@ -173,7 +173,7 @@ def corpus_of_files(
     train: tuple[Path, Path],
     valid: tuple[Path, Path],
     test: tuple[Path, Path] | None = None,
-    languages: tuple[str, str] | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
 ) -> Corpus:
     """A corpus of one's own: source and target file of each split.
 
@@ -181,15 +181,17 @@ def corpus_of_files(
         train: The training files.
         valid: The validation files.
         test: The test files, if there are any.
-        languages: Codes of source and target language; by default what the training
-            files' names end in, such as `train.en` and `train.ko.gz`.
+        languages: Codes of source and target language; for None what the training
+            file's name ends in, as in `train.en` and `train.ko.gz`.
     """
     splits = {"train": ParallelFiles(*train), "valid": ParallelFiles(*valid)}
     if test:
         splits["test"] = ParallelFiles(*test)
-    source, target = train
-    languages = languages or (_language_of(source), _language_of(target))
-    return _corpus_of("files", splits, languages)
+    source, target = (
+        given or _language_of(path)
+        for given, path in zip(languages, train, strict=True)
+    )
+    return _corpus_of("files", splits, (source, target))
 
 
 def _language_of(path: Path) -> str:

@@ -5,101 +5,137 @@ Chapter: 06_1_machine_translation
 Tests: tests/inference/test_parallel.py
 """
 
+import os
+import pickle
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from copy import deepcopy
+from itertools import repeat
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread, current_thread, main_thread
 
 import torch
 
 from transformer_lite.config import SearchConfig
 from transformer_lite.inference.translator import Translator
+from transformer_lite.search import Hypothesis
 from transformer_lite.training.hardware import keep_freed_memory
 
 
-class ParallelTranslator:
-    """Translates as one `Translator` does, on worker processes.
+class ParallelTranslator(Translator):
+    """Translates as one `Translator` does, its batches searched by worker processes.
 
     Sentences of like length are dealt out among the workers, so that even a small text
     keeps all of them busy, and all for the same time.
 
     Args:
-        translator: Makes the batches; its search is the workers'.
-        workers: A connection to each worker.
+        translator: Whose equals the workers are.
+        executor: The workers.
+        workers: Their number.
     """
 
-    def __init__(self, translator: Translator, workers: Sequence[Connection]) -> None:
-        self._translator, self._workers = translator, workers
+    def __init__(
+        self, translator: Translator, executor: ProcessPoolExecutor, workers: int
+    ) -> None:
+        super().__init__(translator.model, translator.tokenizer, translator.search)
+        self.executor, self.workers = executor, workers
 
-    def translate(self, sentences: Sequence[str]) -> list[str]:
-        """The translation of each sentence, in their order.
-
-        Raises:
-            ValueError: A sentence is longer than the model allows, or a worker died.
-        """
-        translations = [""] * len(sentences)
-        # The longest go first: towards the end short ones even out the workers' times.
-        waiting = self._translator.batches(sentences, shares=len(self._workers))
-        idle, busy = list(self._workers), {}
+    def _search_all(
+        self, batches: list[list[list[int]]], search: SearchConfig
+    ) -> Iterator[list[Hypothesis]]:
         try:
-            while waiting or busy:
-                while waiting and idle:
-                    rows, worker = waiting.pop(), idle.pop()
-                    worker.send([sentences[i] for i in rows])
-                    busy[worker] = rows
-                for worker in wait(busy):
-                    for i, found in zip(busy.pop(worker), worker.recv(), strict=True):
-                        translations[i] = found
-                    idle.append(worker)
-        except (EOFError, ConnectionError):
+            yield from self.executor.map(_search, batches, repeat(search))
+        except BrokenProcessPool:
             raise ValueError(
-                f"one of {len(self._workers)} workers ended early, perhaps for want of "
+                f"one of {self.workers} workers ended early, perhaps for want of "
                 "memory; give fewer --workers"
             ) from None
-        return translations
 
 
 @contextmanager
 def parallel_translator(
-    translator: Translator, run: Path, weights: Path, workers: int
+    translator: Translator, workers: int
 ) -> Iterator[ParallelTranslator]:
     """A translator on worker processes, which end with the block.
 
     Args:
-        translator: What the workers shall equal, loaded from `run`.
-        run: The run's folder, which each worker loads for itself.
-        weights: Its checkpoint.
-        workers: Number of processes; they share this one's cores.
+        translator: What the workers shall equal; each gets a copy of its model.
+        workers: Number of processes. They share this one's cores, and on GPUs each of
+            them has one of its own.
+
+    Raises:
+        ValueError: There are more workers than GPUs.
     """
+    gpus = torch.cuda.device_count()
+    if gpus and workers > gpus:
+        raise ValueError(
+            f"--workers {workers} need a GPU each, and there are {gpus}; give at most "
+            "as many"
+        )
     context = get_context("spawn")
+    devices = context.SimpleQueue()
+    for number in range(workers):
+        devices.put(f"cuda:{number}" if gpus else "cpu")
     threads = max(1, torch.get_num_threads() // workers)
-    connections, processes = [], []
+    with TemporaryDirectory() as folder:
+        # By a file: through a pipe each worker would hold the next one's start up.
+        copy = Path(folder, "translator.pickle")
+        copy.write_bytes(_pickled(translator))
+        executor = ProcessPoolExecutor(
+            workers, context, _begin, (copy, devices, threads)
+        )
+        others = set(active_children())
+        try:
+            with _interrupts_ignored():
+                for _ in range(workers):  # all of them start at once
+                    executor.submit(os.getpid)
+            yield ParallelTranslator(translator, executor, workers)
+        finally:
+            for process in set(active_children()) - others:
+                process.terminate()
+            executor.shutdown(cancel_futures=True)
+
+
+def _pickled(translator: Translator) -> bytes:
+    """The translator, its model on the CPU."""
+    model = deepcopy(translator.model).cpu()
+    return pickle.dumps(Translator(model, translator.tokenizer, translator.search))
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Have the processes that begin in the block leave Ctrl-C to the first one."""
+    if current_thread() is not main_thread():  # which alone may change it
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        for _ in range(workers):
-            own, theirs = context.Pipe()
-            connections.append(own)
-            arguments = (theirs, run, weights, translator.search, threads)
-            processes.append(context.Process(target=_work, args=arguments, daemon=True))
-            processes[-1].start()
-            theirs.close()  # or the worker's end would not be noticed
-        yield ParallelTranslator(translator, connections)
+        yield
     finally:
-        for process in processes:
-            process.terminate()
-            process.join()
+        signal.signal(signal.SIGINT, before)
 
 
-def _work(
-    connection: Connection, run: Path, weights: Path, search: SearchConfig, threads: int
-) -> None:
-    """Translate what comes in, until the other end is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process answers it
+def _begin(copy: Path, devices: SimpleQueue, threads: int) -> None:
+    """Make this process a worker."""
+    global _translator
+    Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     keep_freed_memory()
-    translator = Translator.load(run, weights)
-    translator.search = search
-    with suppress(EOFError, ConnectionError):
-        while True:
-            connection.send(translator.translate(connection.recv()))
+    _translator = pickle.loads(copy.read_bytes())
+    _translator.model.to(devices.get())
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that began it ends, in whichever way."""
+    parent_process().join()
+    os._exit(0)
+
+
+def _search(sources: list[list[int]], search: SearchConfig) -> list[Hypothesis]:
+    return _translator.search_batch(sources, search)

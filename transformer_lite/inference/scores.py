@@ -6,6 +6,7 @@ Tests: tests/inference/test_scores.py
 """
 
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,12 +26,21 @@ SHOWN = 3
 """How many of these translations are shown."""
 
 
+TOKENIZERS = {
+    "zh": "zh",
+    "ja": "ja-mecab",
+    "ko": "ko-mecab",
+    **dict.fromkeys(("th", "lo", "km", "my", "bo"), "char"),
+}
+"""How sacrebleu finds the words of a language where not by its default, 13a."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scores:
     """How close translations come to their references."""
 
     bleu: float
-    """Corpus BLEU by sacrebleu's defaults, on cased, detokenized text."""
+    """Corpus BLEU by sacrebleu, on cased, detokenized text."""
     signature: str
     """Sacrebleu's statement of how that was computed."""
     chrf: float
@@ -40,9 +50,31 @@ class Scores:
     sentences: int
 
 
-def score(translations: Sequence[str], references: Sequence[str]) -> Scores:
-    """BLEU, chrF and exact matches of translations against one reference each."""
-    bleu = sacrebleu.BLEU()
+def score(
+    translations: Sequence[str],
+    references: Sequence[str],
+    language: str = "",
+    tokenize: str | None = None,
+) -> Scores:
+    """BLEU, chrF and exact matches of translations against one reference each.
+
+    Args:
+        translations: What is scored.
+        references: What each of them should be.
+        language: Code of the language they are in, which decides how BLEU finds the
+            words; empty if it is not known.
+        tokenize: How to find them, by sacrebleu's name for it.
+
+    Raises:
+        ValueError: Sacrebleu has no such tokenizer, or not all that it needs.
+    """
+    bleu = bleu_of(language, tokenize)
+    if not language and not tokenize and _has_hardly_any_spaces(references):
+        warnings.warn(
+            "the references have hardly any spaces, and BLEU takes what stands between "
+            "two for a word; name the language, or how to find its words (tokenize)",
+            stacklevel=2,
+        )
     equal = sum(a == b for a, b in zip(translations, references, strict=True))
     return Scores(
         bleu=bleu.corpus_score(translations, [references]).score,
@@ -51,6 +83,42 @@ def score(translations: Sequence[str], references: Sequence[str]) -> Scores:
         exact_match=100 * equal / len(references),
         sentences=len(references),
     )
+
+
+def bleu_of(language: str, tokenize: str | None = None) -> sacrebleu.BLEU:
+    """Sacrebleu's BLEU for a language.
+
+    Chinese, Japanese and Thai have no spaces between words, and in Korean what stands
+    between two spaces is more than a word. Japanese and Korean are cut up by extras of
+    sacrebleu (`ja`, `ko`); where these are missing every character is a word, as in
+    languages for which sacrebleu has nothing.
+
+    Args:
+        language: The language's code; empty if it is not known.
+        tokenize: How to find its words, by sacrebleu's name for it.
+
+    Raises:
+        ValueError: Sacrebleu has no such tokenizer, or not all that it needs.
+    """
+    if tokenize:
+        try:
+            return sacrebleu.BLEU(tokenize=tokenize)
+        except (AssertionError, ImportError, KeyError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            names = ", ".join(sacrebleu.BLEU.TOKENIZERS)
+            raise ValueError(
+                f"tokenize = {tokenize!r}: {reason or 'unknown'}; give one of {names}"
+            ) from None
+    try:
+        return sacrebleu.BLEU(tokenize=TOKENIZERS.get(language, "13a"))
+    except RuntimeError:  # an extra of sacrebleu is not installed
+        return sacrebleu.BLEU(tokenize="char")
+
+
+def _has_hardly_any_spaces(lines: Sequence[str]) -> bool:
+    """Whether fewer than one in 20 characters stand between two words."""
+    spaces = sum(max(0, len(line.split()) - 1) for line in lines)
+    return 20 * spaces < sum(map(len, lines))
 
 
 class ValidationSamples:
@@ -70,6 +138,7 @@ class ValidationSamples:
         search = replace(search, beam_size=1)
         self.translator = Translator(model, corpus.tokenizer, search)
         self.sources, self.references = sources[:SCORED], references[:SCORED]
+        self.language = corpus.languages[1]
 
     def __call__(self) -> dict[str, Any]:
         """Show some translations; return what the metrics shall record."""
@@ -80,6 +149,6 @@ class ValidationSamples:
             tqdm.write(f"  reference    {reference}", file=sys.stderr)
             tqdm.write(f"  translation  {translation}", file=sys.stderr)
         return {
-            "valid_bleu": score(translations, self.references).bleu,
+            "valid_bleu": score(translations, self.references, self.language).bleu,
             "translations": translations[:SHOWN],
         }

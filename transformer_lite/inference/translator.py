@@ -5,10 +5,14 @@ Chapter: 06_1_machine_translation
 Tests: tests/inference/test_translator.py
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple, overload
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from transformer_lite.batching import pad
 from transformer_lite.config import SearchConfig
@@ -17,6 +21,22 @@ from transformer_lite.search import Hypothesis, beam_search, greedy_search
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.training import checkpoint
 from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.hardware import autocast, choose_precision
+
+BLOCK_BATCHES = 8
+"""Batches of a block: the more there are, the less padding each of them needs."""
+
+
+class PairAttention(NamedTuple):
+    """What attends to what in one sentence pair, in every layer and head."""
+
+    source: list[str]
+    """The source's pieces, EOS the last."""
+    target: list[str]
+    """The target's pieces, BOS the first; after each the decoder says the next one."""
+    encoder: Float[Tensor, "layers heads source source"]
+    decoder: Float[Tensor, "layers heads target target"]
+    cross: Float[Tensor, "layers heads target source"]
 
 
 class Translator:
@@ -28,13 +48,16 @@ class Translator:
         search: How to search, unless a call says otherwise.
     """
 
+    workers = 1
+    """Processes that batches are dealt out among."""
+
     def __init__(
         self, model: Transformer, tokenizer: Tokenizer, search: SearchConfig
     ) -> None:
         self.model, self.tokenizer, self.search = model, tokenizer, search
 
     @classmethod
-    def load(cls, run: Path, weights: Path | None = None) -> "Translator":
+    def load(cls, run: str | Path, weights: str | Path | None = None) -> "Translator":
         """The translator of a run's folder.
 
         Args:
@@ -45,95 +68,207 @@ class Translator:
         Raises:
             ValueError: The folder holds no run, no checkpoint or a damaged one.
         """
-        folder = RunFolder(run)
+        folder = RunFolder(Path(run))
         recipe = folder.recipe()
         model = Transformer(recipe.model)
-        checkpoint.load_weights(model, weights or folder.default_weights())
+        checkpoint.load_weights(model, Path(weights or folder.default_weights()))
         if torch.cuda.is_available():
             model.cuda()
         tokenizer = Tokenizer.load(folder.tokenizer)
         return cls(model.eval(), tokenizer, recipe.search)
 
+    @overload
+    def translate(self, sentences: str, search: SearchConfig | None = None) -> str: ...
+
+    @overload
     def translate(
         self, sentences: Sequence[str], search: SearchConfig | None = None
-    ) -> list[str]:
-        """The translation of each sentence, in their order.
+    ) -> list[str]: ...
+
+    def translate(
+        self, sentences: str | Sequence[str], search: SearchConfig | None = None
+    ) -> str | list[str]:
+        """The translation of a sentence, or of each of several in their order.
 
         Raises:
             ValueError: A sentence is longer than the model allows; the message
                 gives its number.
+            MemoryError: The GPU has no room for a batch.
         """
-        return [
-            self.tokenizer.decode(output.ids)
-            for output in self.hypotheses(sentences, search)
-        ]
+        if isinstance(sentences, str):
+            return self.translate([sentences], search)[0]
+        outputs = self.hypotheses(sentences, search)
+        return [self.tokenizer.decode(output.ids) for output in outputs]
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        on_long: Callable[[str], None] | None = None,
+        at_once: int | None = None,
+    ) -> Iterator[str]:
+        """Yield the translation of each line, in order, as soon as its block is done.
+
+        The first block is one line, so that a single line is answered at once. Each
+        block is eight times as large as the one before.
+
+        Args:
+            lines: What shall be translated. Of them no more are read than the next
+                block needs.
+            on_long: Called with a message for each line that is longer than the model
+                allows; its translation is empty. Without it such a line is an error.
+            at_once: Most lines of a block; by default `BLOCK_BATCHES` batches.
+
+        Raises:
+            ValueError: A line is longer than the model allows.
+            MemoryError: The GPU has no room for a batch.
+        """
+        lines, first, size = iter(_several(lines)), 1, 1
+        batches = BLOCK_BATCHES * self.workers
+        at_once = at_once or batches * self.search.batch_sentences
+        while block := list(islice(lines, size)):
+            sources = self._encode(block)
+            for row, message in self._too_long(sources, self.search, first):
+                if on_long is None:
+                    raise ValueError(message)
+                on_long(message)
+                sources[row] = []
+            for output in self._find(sources, self.search):
+                yield self.tokenizer.decode(output.ids)
+            first, size = first + len(block), min(8 * size, at_once)
 
     def hypotheses(
         self, sentences: Sequence[str], search: SearchConfig | None = None
     ) -> list[Hypothesis]:
         """The same as `translate`, as ids with their scores."""
         search = search or self.search
-        # An empty sentence has an empty translation.
-        found = [Hypothesis([], 0.0, 0.0) for _ in sentences]
-        for rows in self.batches(sentences, search):
-            sources = [[*self.tokenizer.encode(sentences[i]), EOS] for i in rows]
-            for i, output in zip(rows, self._search(sources, search), strict=True):
+        sources = self._encode(_several(sentences))
+        for _, message in self._too_long(sources, search):
+            raise ValueError(message)
+        return self._find(sources, search)
+
+    @torch.inference_mode()
+    def attention(self, source: str, target: str) -> PairAttention:
+        """Every layer's and head's attention weights for one sentence pair.
+
+        Raises:
+            ValueError: A sentence is longer than the model allows.
+        """
+        src_ids = [*self.tokenizer.encode(source), EOS]
+        tgt_ids = [BOS, *self.tokenizer.encode(target)]
+        device = self.model.encoder.embedding.weight.device
+        weights = self.model.attention_weights(
+            torch.tensor([src_ids], device=device),
+            torch.tensor([tgt_ids], device=device),
+        )
+        pieces = self.tokenizer.pieces(src_ids), self.tokenizer.pieces(tgt_ids)
+        return PairAttention(*pieces, *(part[0] for part in weights))
+
+    def _encode(self, sentences: Iterable[str]) -> list[list[int]]:
+        """Source ids; none for an empty sentence, whose translation is empty."""
+        return [
+            [*self.tokenizer.encode(text), EOS] if text.strip() else []
+            for text in sentences
+        ]
+
+    def _too_long(
+        self, sources: list[list[int]], search: SearchConfig, first: int = 1
+    ) -> Iterator[tuple[int, str]]:
+        """The rows that are longer than the model allows, each with a message."""
+        longest = self.model.config.max_len - search.max_extra
+        for row, ids in enumerate(sources):
+            if len(ids) > longest:
+                yield (
+                    row,
+                    f"line {first + row}: {len(ids)} tokens are more than the "
+                    f"{longest} that model.max_len and search.max_extra leave; split "
+                    "the sentence",
+                )
+
+    def _find(self, sources: list[list[int]], search: SearchConfig) -> list[Hypothesis]:
+        """The output for each source."""
+        found = [Hypothesis([], 0.0, 0.0) for _ in sources]
+        lengths = [len(ids) for ids in sources]
+        batches = batches_by_length(lengths, search.batch_sentences, self.workers)
+        # The longest go first: towards the end short ones even out workers' times.
+        batches.reverse()
+        outputs = self._search_all([[sources[i] for i in b] for b in batches], search)
+        for rows, of_batch in zip(batches, outputs, strict=True):
+            for i, output in zip(rows, of_batch, strict=True):
                 found[i] = output
         return found
 
-    def batches(
-        self,
-        sentences: Sequence[str],
-        search: SearchConfig | None = None,
-        shares: int = 1,
-    ) -> list[list[int]]:
-        """The numbers of the sentences that are translated at once.
-
-        Sentences of like length share a batch: they need little padding, and they end
-        at about the same time. The shortest come first; empty ones are in no batch.
-
-        Args:
-            sentences: What shall be translated.
-            search: How, unless as the translator's own `search` says.
-            shares: So many batches in a row are equal work: sentences in the order of
-                their lengths are dealt out among them in turn.
-
-        Raises:
-            ValueError: A sentence is longer than the model allows; the message
-                gives its number.
-        """
-        search = search or self.search
-        lengths = [len(self.tokenizer.encode(text)) + 1 for text in sentences]
-        self._check_lengths(lengths, search)
-        order = [i for i, text in enumerate(sentences) if text.strip()]
-        order.sort(key=lengths.__getitem__)
-        size = search.batch_sentences * shares
-        dealt = [
-            order[start + share : start + size : shares]
-            for start in range(0, len(order), size)
-            for share in range(shares)
-        ]
-        return [rows for rows in dealt if rows]
+    def _search_all(
+        self, batches: list[list[list[int]]], search: SearchConfig
+    ) -> Iterator[list[Hypothesis]]:
+        """The outputs of each batch of sources."""
+        return (self.search_batch(sources, search) for sources in batches)
 
     @torch.inference_mode()
-    def _search(
+    def search_batch(
         self, sources: list[list[int]], search: SearchConfig
     ) -> list[Hypothesis]:
+        """The outputs for sources that are computed at once.
+
+        Raises:
+            MemoryError: The GPU has no room for them.
+        """
         device = self.model.encoder.embedding.weight.device
         src_ids = pad(sources).to(device)
         limits = torch.tensor([len(ids) - 1 + search.max_extra for ids in sources])
-        state, step = self.model.start(src_ids), self.model.decoder.step
-        if search.beam_size == 1:
-            return greedy_search(step, state, limits.to(device), BOS, EOS)
-        return beam_search(
-            step, state, limits.to(device), BOS, EOS, search.beam_size, search.alpha
-        )
-
-    def _check_lengths(self, lengths: list[int], search: SearchConfig) -> None:
-        longest = self.model.config.max_len - search.max_extra
-        for number, length in enumerate(lengths, start=1):
-            if length > longest:
-                raise ValueError(
-                    f"line {number}: {length} tokens are more than the {longest} "
-                    "that model.max_len and search.max_extra leave; split the sentence"
+        limits, step = limits.to(device), self.model.decoder.step
+        try:
+            with autocast(_precision(device), device):
+                state = self.model.start(src_ids)
+                if search.beam_size == 1:
+                    return greedy_search(step, state, limits, BOS, EOS, search.alpha)
+                return beam_search(
+                    step, state, limits, BOS, EOS, search.beam_size, search.alpha
                 )
+        except torch.OutOfMemoryError:
+            raise MemoryError(
+                f"the GPU has no room to translate {len(sources)} sentences at once; "
+                f"give a smaller search.batch_sentences than {search.batch_sentences} "
+                "(--batch-sentences)"
+            ) from None
+
+
+def batches_by_length(
+    lengths: Sequence[int], batch_sentences: int, shares: int = 1
+) -> list[list[int]]:
+    """The numbers of the sentences that are translated at once.
+
+    Sentences of like length share a batch: they need little padding, and they end at
+    about the same time. The shortest come first; empty ones are in no batch.
+
+    Args:
+        lengths: Tokens of each sentence.
+        batch_sentences: Sentences of a batch.
+        shares: So many batches in a row are equal work: sentences in the order of
+            their lengths are dealt out among them in turn.
+    """
+    order = [i for i, length in enumerate(lengths) if length]
+    order.sort(key=lengths.__getitem__)
+    size = batch_sentences * shares
+    dealt = [
+        order[start + share : start + size : shares]
+        for start in range(0, len(order), size)
+        for share in range(shares)
+    ]
+    return [rows for rows in dealt if rows]
+
+
+def _several(sentences: Iterable[str]) -> Iterable[str]:
+    """The sentences, unless it is one: a string is an iterable of its letters."""
+    if isinstance(sentences, str):
+        raise ValueError(f"{sentences!r} is one sentence; give a list of them")
+    return sentences
+
+
+def _precision(device: torch.device) -> str:
+    """The arithmetic of the matrix products in a search.
+
+    Half precision on GPUs that have units for it, and then fp16: between 8 and 16,
+    where logits may lie, neighbouring numbers are 1/128 apart in fp16, 1/16 in bf16.
+    """
+    half = device.type == "cuda" and choose_precision("auto", device) != "fp32"
+    return "fp16" if half else "fp32"

@@ -84,6 +84,15 @@ class RunFolder:
                 "restore it, or begin another run"
             ) from error
 
+    def languages(self) -> tuple[str, str]:
+        """Codes of the source's and the target's language; empty if unknown."""
+        try:
+            corpus = json.loads(self.corpus.read_text(encoding="utf-8"))
+        except OSError:
+            corpus = {}
+        source, target = corpus.get("languages", ("", ""))
+        return source, target
+
     def default_weights(self) -> Path:
         """The checkpoint to translate with: the average, the best or the newest.
 
