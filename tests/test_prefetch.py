@@ -75,3 +75,23 @@ def test_an_error_in_making_an_item_is_raised():
     next(coming)
     with pytest.raises(ValueError, match="damaged"):
         next(coming)
+
+
+def test_the_loaders_own_thread_may_end_it():
+    dropped, ended, errors = threading.Event(), threading.Event(), []
+
+    def items():
+        yield 0
+        dropped.wait(timeout=10)
+        try:
+            coming.close()  # as the garbage collector does, in whichever thread it runs
+        except RuntimeError as error:
+            errors.append(error)
+        ended.set()
+        yield 1
+
+    coming = prefetch(items(), ahead=1)
+    next(coming)
+    dropped.set()
+    assert ended.wait(timeout=10)
+    assert not errors

@@ -335,7 +335,8 @@ def prefetch(items: Iterator[Any], ahead: int) -> Iterator[tuple[Any, float]]:
     So many items are made ahead, in a thread. An error in making one is raised where
     the item would have been given.
     """
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader") as loader:
+    loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
+    try:
         coming = deque(loader.submit(next, items, None) for _ in range(ahead))
         while True:
             start = time.perf_counter()
@@ -345,3 +346,7 @@ def prefetch(items: Iterator[Any], ahead: int) -> Iterator[tuple[Any, float]]:
                 return
             coming.append(loader.submit(next, items, None))
             yield item, waited
+    finally:
+        # After an error the garbage collector ends this, and it may run in the loader's
+        # own thread, which cannot wait for itself.
+        loader.shutdown(wait=False, cancel_futures=True)

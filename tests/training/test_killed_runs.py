@@ -53,13 +53,14 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def train_and_die(recipe, out, moment, number):
+def train_and_die(recipe, out, moment, number, num_threads):
     """A process that trains, and kills itself at one moment of its life.
 
     Moments are counted in files or calls and not in seconds, so that the process comes
     as far on a busy machine as on an idle one.
     """
-    torch.set_num_threads(1)
+    # As many as the run that is not killed has: more would sum in another order.
+    torch.set_num_threads(num_threads)
     left = [number]
 
     def count_down():
@@ -106,13 +107,13 @@ def test_a_run_killed_at_twenty_moments_ends_as_if_nothing_had_happened(
     # A server that has imported PyTorch once makes each process in a moment.
     context = get_context("forkserver")
     context.set_forkserver_preload(["transformer_lite.training.run"])
-    generator, steps = random.Random(7), []
+    num_threads, generator, steps = torch.get_num_threads(), random.Random(7), []
     kinds = ["half a file", "before the renaming", "any time"]
     for number in range(MOMENTS):
         moment = kinds[number % 3]
         process = context.Process(
             target=train_and_die,
-            args=(recipe, killed, moment, generator.randint(1, 9)),
+            args=(recipe, killed, moment, generator.randint(1, 9), num_threads),
         )
         process.start()
         process.join()
