@@ -57,8 +57,22 @@ def test_auto_is_fp32_on_other_devices():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_auto_asks_the_gpu():
-    has_units = torch.cuda.get_device_capability() >= (8, 0)
-    expected = "bf16" if has_units else "fp32"
+    has_bf16, has_fp16 = (
+        torch.cuda.get_device_capability() >= version for version in ((8, 0), (7, 0))
+    )
+    expected = "bf16" if has_bf16 else "fp16" if has_fp16 else "fp32"
+    assert choose_precision("auto", torch.device("cuda")) == expected
+
+
+@pytest.mark.parametrize(
+    ("has_bf16", "capability", "expected"),
+    [(True, (9, 0), "bf16"), (False, (7, 5), "fp16"), (False, (6, 1), "fp32")],
+)
+def test_auto_is_the_half_precision_that_a_gpu_has_units_for(
+    monkeypatch, has_bf16, capability, expected
+):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     assert choose_precision("auto", torch.device("cuda")) == expected
 
 
