@@ -38,9 +38,11 @@ ENCODER, DECODER = "#4C9BD6", "#A65628"
 REFERENCE = "#7F868D"
 """Grey: what was predicted, what chance gives, what stands beside the comparison."""
 INK, GRID = "#24292F", "#E8EAED"
+WITHOUT = INK
+"""Black: the same without the part that is studied."""
 
 BLUE, ORANGE, GREEN = ATTENTION, RECURRENCE, CONVOLUTION
-"""The same colours where nothing of what they mean is compared."""
+"""The names that chapters gave them before each had its meaning."""
 WEIGHTS = LinearSegmentedColormap.from_list(
     "weights", ["#FFFFFF", "#CFE3F2", ATTENTION, "#00436B"]
 )
