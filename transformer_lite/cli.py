@@ -139,7 +139,9 @@ class Prepare(Verb):
 
 def _unchecked(config: type) -> type:
     """The fields of a configuration without its checks, to be completed by a recipe."""
-    changes = {"__doc__": config.__doc__, "__post_init__": lambda self: None}
+    # With the module's name too, so that documentation finds the configuration.
+    kept = {"__doc__": config.__doc__, "__module__": config.__module__}
+    changes = kept | {"__post_init__": lambda self: None}
     return type(config.__name__, (config,), changes)
 
 
@@ -447,7 +449,7 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb; a user's mistake gives one line on stderr and exit status 2."""
-    run(parse(arguments))
+    _run(parse(arguments))
 
 
 def parse(arguments: Sequence[str] | None = None) -> Verb:
@@ -471,7 +473,7 @@ def parse(arguments: Sequence[str] | None = None) -> Verb:
         return VERBS[name].parse(words)
 
 
-def run(verb: Verb) -> None:
+def _run(verb: Verb) -> None:
     """Do what a verb says.
 
     Raises:
