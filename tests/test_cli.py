@@ -269,7 +269,7 @@ def test_a_signal_ends_training_and_the_same_command_resumes_it(
     data, tmp_path, monkeypatch, capsys, number
 ):
     command = ["train", recipe_in(tmp_path, data, 4), "--out", tmp_path / "run"]
-    command += ["--train.validate-every", 3]
+    command += ["--train.validate-every", 2]
     with monkeypatch.context() as patch:
         patch.setattr(
             "transformer_lite.inference.scores.ValidationSamples.__call__",

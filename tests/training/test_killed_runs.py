@@ -230,11 +230,12 @@ def test_torchrun_restarts_a_run_whose_process_is_killed(launch, tmp_path):
 
 
 @needs_proc
-def test_a_signal_to_one_process_stops_both_with_a_checkpoint(launch, tmp_path):
+@pytest.mark.parametrize("to", ["one process", "torchrun"])
+def test_a_signal_stops_both_processes_with_a_checkpoint(launch, tmp_path, to):
     run = launch(max_steps=100_000)
     wait_for_checkpoints(tmp_path / "run", 2)
-    os.kill(ranks(run)[1], signal.SIGTERM)
-    run.wait(timeout=300)
+    os.kill(run.pid if to == "torchrun" else ranks(run)[1], signal.SIGTERM)
+    assert run.wait(timeout=300) != 0
     log = (tmp_path / "log").read_text()
     assert "stopped; the same command resumes the run" in log
     assert "lost another process" not in log

@@ -210,9 +210,9 @@ def run_summary(recipe: Recipe, metrics: Metrics) -> str:
         )
         if bleu < 1:
             lines.append(
-                "warning    this model does not translate; begin another run with a "
-                "smaller train.rate_scale, more train.warmup_steps or more "
-                "train.max_steps"
+                "warning    this model does not translate yet; give it more "
+                "train.max_steps, or begin another run with a smaller "
+                "train.rate_scale or more train.warmup_steps"
             )
     if steps[-1]["skipped_steps"]:
         lines.append(f"skipped    {steps[-1]['skipped_steps']} steps, for fp16's range")
