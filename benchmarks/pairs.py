@@ -66,7 +66,7 @@ def load(folder: Path) -> tuple[PreparedCorpus, str]:
             splits = {"train": 29_000, "valid": 1_014, TEST: 1_000}
             parts = enumerate(splits.items())
             corpus = Corpus(name, {s: GeneratedPairs(i, n) for i, (s, n) in parts})
-        prepare(corpus, path, VOCAB_SIZE, 256, skip_long=True)
+        prepare(corpus, path, VOCAB_SIZE, 256, skip_unusable=True)
     described = "Multi30k English–German" if real else "generated pairs"
     return PreparedCorpus(path), described
 

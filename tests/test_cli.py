@@ -13,11 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from transformer_lite import __version__
+from transformer_lite import __version__, cli
 from transformer_lite.cli import INTERRUPTED, VERBS, main, parse
 from transformer_lite.config import load_recipe
 from transformer_lite.data import corpora
@@ -136,6 +137,28 @@ def test_prepare_says_what_it_wrote(tmp_path, capsys):
     assert PreparedCorpus(tmp_path / "out").sizes == {"train": 60, "valid": 5}
 
 
+def test_prepare_says_what_it_left_out_and_that_it_was_done(tmp_path, capsys):
+    lines = [*sentences(60), "", "", "dog " * 99]
+    options = files_in(tmp_path, train=lines, valid=sentences(5))
+    command = ["prepare", "files", *options, "--out", tmp_path / "out"]
+    command += ["--vocab-size", 50, "--max-length", 90, "--skip-unusable"]
+    run(*command)
+    left_out = "left out: 2 empty, 1 more tokens than --max-length 90"
+    assert left_out in capsys.readouterr().out
+    run(*command)
+    shown = capsys.readouterr().out
+    assert f"{tmp_path / 'out'}: already prepared: 60 train, 5 valid pairs" in shown
+    assert left_out in shown
+
+
+def test_prepare_takes_files_of_pairs(tmp_path):
+    for split, size in (("train", 60), ("valid", 7)):
+        write(tmp_path / split, [f"{line}\t{line}" for line in sentences(size)])
+    options = ["--train", tmp_path / "train", "--valid", tmp_path / "valid"]
+    run("prepare", "files", *options, "--out", tmp_path / "out", "--vocab-size", 50)
+    assert PreparedCorpus(tmp_path / "out").sizes == {"train": 60, "valid": 7}
+
+
 def test_training_leaves_a_whole_run(trained):
     names = {path.name for path in trained.iterdir()}
     assert names - {".lock"} == {
@@ -252,8 +275,93 @@ def test_translate_takes_settings_of_the_search(trained, stdin, monkeypatch):
         lambda self, lines, *_: seen.append(self.search) or lines,
     )
     stdin(b"a blue cat\n")
-    run("translate", trained, "--beam", 3, "--alpha", 0.25)
-    assert [(search.beam_size, search.alpha) for search in seen] == [(3, 0.25)]
+    settings = ["--beam", 3, "--alpha", 0.25, "--batch-sentences", 7]
+    run("translate", trained, *settings)
+    assert [(x.beam_size, x.alpha, x.batch_sentences) for x in seen] == [(3, 0.25, 7)]
+
+
+def upper(self, lines, *_):
+    """A translator in no time."""
+    return (line.upper() for line in lines)
+
+
+def test_translate_reads_and_writes_files(trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Translator, "stream", upper)
+    source = write(tmp_path / "in", ["ein", "", "zwei"], "\r\n")
+    run("translate", trained, source, "--out", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == b"EIN\n\nZWEI\n"
+    assert capsys.readouterr().out == ""
+
+
+class Feed(io.RawIOBase):
+    """Standard input that notes how much was written each time it is read."""
+
+    def __init__(self, lines, terminal=False):
+        self.lines, self.terminal, self.written = iter(lines), terminal, []
+
+    def readable(self):
+        return True
+
+    def isatty(self):
+        return self.terminal
+
+    def readline(self, size=-1):
+        self.written.append(sys.stdout.buffer.tell())
+        return next(self.lines, b"")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_line_appears_before_further_ones_are_read(
+    trained, monkeypatch, capsys, terminal
+):
+    feed = Feed([b"the\n", b"a\n", b"dog\n"], terminal)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=feed))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+    run("translate", trained)
+    written = feed.written
+    assert 0 == written[0] < written[1]
+    # Behind a terminal somebody waits for each line; a file is read by larger blocks.
+    assert (written[1] < written[2] < written[3]) == terminal
+    assert ("type a sentence" in capsys.readouterr().err) == terminal
+
+
+TRANSLATE = [sys.executable, "-m", "transformer_lite", "translate"]
+
+
+def test_translate_ends_when_nobody_reads_on(trained):
+    # The lines never end: whoever reads all of them first never answers.
+    with (
+        subprocess.Popen(["yes", "a blue cat"], stdout=subprocess.PIPE) as lines,
+        subprocess.Popen(
+            [*TRANSLATE, trained, "--beam", "1"],
+            stdin=lines.stdout,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+        ) as translating,
+    ):
+        lines.stdout.close()
+        assert translating.stdout.readline().strip()
+        translating.stdout.close()
+        said = translating.stderr.read().decode()
+        assert translating.wait(timeout=60) == INTERRUPTED
+        lines.kill()
+    assert said.startswith("weights: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_progress_is_shown_on_a_terminal_when_it_takes_long(
+    trained, tmp_path, monkeypatch, slow
+):
+    monkeypatch.setattr(Translator, "stream", upper)
+    monkeypatch.setattr(cli, "PATIENCE", 0 if slow else 60)
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    source = write(tmp_path / "in", ["ein", "zwei"])
+    run("translate", trained, source, "--out", tmp_path / "out")
+    assert ("2line" in terminal.getvalue()) == slow
 
 
 def test_options_take_precedence_over_the_recipe(data, tmp_path):
@@ -362,7 +470,7 @@ def test_the_toy_corpus_is_prepared_and_trained_on(tmp_path):
 
 OPTIONS = {
     "prepare": """--out --source --target --train --valid --test --vocab-size
-        --vocab-sentences --max-length --skip-long""",
+        --vocab-sentences --max-length --skip-unusable""",
     "train": """--data --out --model.vocab-size --model.num-layers --model.d-model
         --model.d-ff --model.num-heads --model.d-k --model.d-v --model.dropout
         --model.positions --model.max-len --model.attention --train.batch-tokens
@@ -510,7 +618,6 @@ def test_a_run_has_its_recipes_name_unless_one_says_otherwise(
         ("prepare", "CORPUS and --out are missing"),
         ("prepare toy", "--out is missing"),
         ("prepare toy --out", "--out takes PATH"),
-        ("prepare toy --out x --train a", "--train takes PATH PATH"),
         ("prepare toy --ou x", "no option --ou; did you mean --out?"),
         ("train", "RECIPE is missing"),
         ("train --num-heads 2 toy", "--num-heads; did you mean --model.num-heads?"),
@@ -594,7 +701,8 @@ BAD_TEXT = {
     "latin-1": (b"a\nf\xfcr\n", "line 2: not UTF-8", "convert"),
     "utf-16": ("für".encode("utf-16"), "line 1: not UTF-8", "convert"),
     "empty": (b"", "ends before line 1", "must translate line k"),
-    "empty line": (GOOD.replace(b"\n", b"\n\n", 1), "line 2: empty", "remove"),
+    "empty line": (GOOD + b"\n", "ends before line 31", "must translate line k"),
+    "empty lines": (b"\n" * 30, "line 1: empty", "and 29 more such pairs"),
     "too long": (b"dog " * 400 + b"\n" + GOOD[4:], "line 1: ", "--max-length"),
 }
 
@@ -671,6 +779,9 @@ def test_prepare_refuses_an_existing_folder(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["files"], ["--train", "--valid"]),
+        (["files", "--train", "a", "b", "c"], ["--train has 3 files", "tab"]),
+        (["toy", "--train", "a", "b"], ['"toy" has its own text', "prepare files"]),
+        (["file", "--train", "a", "b"], ['no corpus "file"', "prepare files"]),
         (["nothing"], ['"nothing"', "multi30k"]),
         (["toy", "--target", "fr"], ["toy", "en–de"]),
         (["multi30k", "--target", "ko"], ["en–ko", "en, de, fr"]),
@@ -876,6 +987,12 @@ def test_a_line_that_is_too_long_does_not_lose_the_others(trained, capsys, stdin
     translator = Translator.load(trained)
     first, last = translator.translate(["the", "a blue cat"])
     assert shown.out == f"{first}\n\n\n\n{last}\n"
+
+
+def test_translate_names_a_file_that_is_not_utf8(trained, capsys, tmp_path):
+    (tmp_path / "in").write_bytes(b"the\nf\xfcr\n")
+    shown = fails(capsys, "translate", trained, tmp_path / "in")
+    assert f"{tmp_path / 'in'}, line 2: not UTF-8 (byte 2); convert" in shown
 
 
 @pytest.mark.parametrize("option", [["--beam", 0], ["--alpha", -1]])

@@ -43,7 +43,7 @@ def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     pairs = [("one two three"[: 3 + 4 * (i % 3)],) * 2 for i in range(30)]
     splits = {"train": pairs, "valid": pairs[:3], "test": pairs[:5]}
-    prepare(Corpus("words", splits), folder / "data", 20, 64, skip_long=False)
+    prepare(Corpus("words", splits), folder / "data", 20, 64, skip_unusable=False)
     recipe = Recipe(
         data=folder / "data",
         model=ModelConfig(num_layers=1, d_model=6, d_ff=7, num_heads=2, max_len=64),

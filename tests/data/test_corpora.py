@@ -15,6 +15,8 @@ from transformer_lite.data.corpora import (
     DATA_VARIABLE,
     MULTI30K_MIRRORS,
     MULTI30K_SHA256,
+    Fault,
+    PairsFile,
     ParallelFiles,
     ToySplit,
     corpus_of_files,
@@ -28,6 +30,11 @@ def files(folder, source, target):
     for path, content in zip(paths, (source, target), strict=True):
         path.write_bytes(content)
     return ParallelFiles(*paths)
+
+
+def fault(entries):
+    """What is wrong with the first entry that is no pair."""
+    return next(str(entry) for entry in entries if isinstance(entry, Fault))
 
 
 def test_pairs_are_the_lines_of_both_files(tmp_path):
@@ -64,16 +71,16 @@ def test_a_byte_order_mark_does_not_belong_to_the_text(tmp_path, compress):
 
 
 def test_a_file_of_a_byte_order_mark_alone_is_empty(tmp_path):
-    with pytest.raises(ValueError, match=r"corpus\.en, line 1: empty"):
-        list(files(tmp_path, codecs.BOM_UTF8, b"a\n"))
+    pairs = files(tmp_path, codecs.BOM_UTF8, b"a\n")
+    assert fault(pairs) == f"{pairs.source}, line 1: empty; remove this pair"
 
 
 @pytest.mark.parametrize("number", [0x0000, 0x2581, 0x2585])
 def test_characters_that_the_tokenizer_needs_are_refused(tmp_path, number):
     line = f"a\nb{chr(number)}c\n".encode()
-    message = rf"corpus\.de, line 2: has the character U\+{number:04X}, .*; remove it"
-    with pytest.raises(ValueError, match=message):
-        list(files(tmp_path, b"a\nb\n", line))
+    shown = fault(files(tmp_path, b"a\nb\n", line))
+    assert f"corpus.de, line 2: has the character U+{number:04X}, which" in shown
+    assert "; remove it" in shown
 
 
 def test_spaces_are_part_of_the_text(tmp_path):
@@ -98,14 +105,65 @@ def test_files_of_unequal_length_are_refused(tmp_path, short):
 def test_text_that_is_not_utf8_is_refused(tmp_path, bad):
     good, broken = b"a\nb\n", "a\nfür\n".encode("latin-1")
     contents = [broken, good] if bad == "en" else [good, broken]
-    with pytest.raises(ValueError, match=rf"corpus\.{bad}, line 2: not UTF-8 .*byte 2"):
-        list(files(tmp_path, *contents))
+    shown = fault(files(tmp_path, *contents))
+    assert f"corpus.{bad}, line 2: not UTF-8; see byte 2 of it; convert" in shown
 
 
 @pytest.mark.parametrize("blank", [b"", b"  ", b"\t", "\u3000".encode(), b"\r"])
 def test_an_empty_line_is_refused(tmp_path, blank):
-    with pytest.raises(ValueError, match=r"corpus\.de, line 2: empty; remove"):
-        list(files(tmp_path, b"a\nb\n", b"a\n" + blank + b"\n"))
+    pairs = list(files(tmp_path, b"a\nb\nc\n", b"a\n" + blank + b"\nc\n"))
+    assert "corpus.de, line 2: empty; remove" in fault(pairs)
+    assert [pairs[0], pairs[2]] == [("a", "a"), ("c", "c")]
+
+
+@pytest.mark.parametrize(
+    ("line", "pair"),
+    [
+        ("one two\teins zwei", ("one two", "eins zwei")),
+        ("one\teins\tCC-BY 2.0 (France)", ("one", "eins")),
+        ("1276\tone\t77\teins", ("one", "eins")),
+        ("\ufeffone\teins\r", ("one", "eins")),
+        (" one \t zwölf ", (" one ", " zwölf ")),
+    ],
+    ids=["two columns", "with a licence", "with numbers", "windows", "spaces"],
+)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_file_of_pairs_has_a_tab_between_the_sides(tmp_path, line, pair, compress):
+    path = tmp_path / ("pairs.tsv.gz" if compress is gzip.compress else "pairs.tsv")
+    path.write_bytes(compress(f"{line}\nlast\tletzte\n".encode()))
+    assert list(PairsFile(path)) == [pair, ("last", "letzte")]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"one", "not source, tab, target; it has 1 columns"),
+        (b"", "not source, tab, target; it has 1 columns"),
+        (b"a\tb\tc\td", "not source, tab, target; it has 4 columns"),
+        (b"one\t", "empty; remove this pair"),
+        (b"one\tf\xfcnf", "not UTF-8; see byte 2"),
+    ],
+)
+def test_a_line_that_is_no_pair_is_a_fault(tmp_path, line, message):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(b"a\tb\n" + line + b"\nc\td\n")
+    entries = list(PairsFile(path))
+    assert fault(entries).startswith(f"{path}, line 2: {message}")
+    assert [entries[0], entries[2]] == [("a", "b"), ("c", "d")]
+
+
+def test_an_empty_file_of_pairs_is_refused(tmp_path):
+    (tmp_path / "pairs.tsv").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"pairs\.tsv: empty; give"):
+        list(PairsFile(tmp_path / "pairs.tsv"))
+
+
+def test_a_split_of_ones_own_may_be_a_file_of_pairs(tmp_path):
+    (tmp_path / "pairs.tsv").write_bytes(b"one\teins\n")
+    train = (tmp_path / "pairs.tsv",)
+    corpus = corpus_of_files(train, (tmp_path / "a", tmp_path / "b"))
+    assert list(corpus.splits["train"]) == [("one", "eins")]
+    assert isinstance(corpus.splits["valid"], ParallelFiles)
 
 
 def test_empty_files_are_refused(tmp_path):

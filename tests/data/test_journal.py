@@ -15,15 +15,15 @@ def begun(folder):
     journal = Journal(folder, REQUEST)
     (folder / "tokenizer.model").write_bytes(b"model")
     journal.begin()
-    journal["train"] = Progress(7, 5, (11, 13), (17, 19))
+    journal["train"] = Progress(7, 5, (11, 13), (17, 19), False, [("empty", 23)])
     return journal
 
 
-def test_the_same_request_goes_on(tmp_path):
+def test_the_same_request_is_resumed(tmp_path):
     begun(tmp_path / "a")
     journal = Journal(tmp_path / "a", dict(REQUEST))
     assert journal.begun
-    assert journal["train"] == (7, 5, [11, 13], [17, 19], False)
+    assert journal["train"] == (7, 5, [11, 13], [17, 19], False, [["empty", 23]])
     assert journal["valid"] == Progress()
     assert (tmp_path / "a" / "tokenizer.model").exists()
 
@@ -42,7 +42,7 @@ def test_what_nobody_knows_the_origin_of_begins_anew(tmp_path):
     assert not Journal(tmp_path / "a", None).begun
 
 
-def test_before_the_tokenizer_there_is_nothing_to_go_on_with(tmp_path):
+def test_before_the_tokenizer_there_is_nothing_to_resume(tmp_path):
     Journal(tmp_path / "a", REQUEST)
     (tmp_path / "a" / "tokenizer.model").write_bytes(b"half")
     assert not Journal(tmp_path / "a", REQUEST).begun
@@ -79,7 +79,7 @@ def contents(folder):
 
 
 def test_a_split_is_what_was_appended(tmp_path):
-    assert write(tmp_path) == (3, 2, [4, 3], [14, 17], False)
+    assert write(tmp_path) == (3, 2, [4, 3], [14, 17], False, ())
     text = (tmp_path / "train.tgt.txt").read_bytes().decode()
     assert text == "eins\nzwölf drei\n"
     ids = load_sequences(tmp_path, "train", "src")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lite.data import prepare as module
-from transformer_lite.data.corpora import Corpus
+from transformer_lite.data.corpora import Corpus, corpus_of_files
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import IDS, PreparedCorpus
 from transformer_lite.files import only_process
@@ -40,7 +40,7 @@ def corpus_of(train=TRAIN, valid=VALID, **splits):
 def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data") / "small"
     test = [("a dog", "ein Hund")] * 5
-    prepare(corpus_of(test=test), folder, VOCAB_SIZE, 256, skip_long=False)
+    prepare(corpus_of(test=test), folder, VOCAB_SIZE, 256, skip_unusable=False)
     return PreparedCorpus(folder)
 
 
@@ -89,7 +89,7 @@ def test_a_letter_that_only_validation_has_is_unknown(prepared):
 
 
 def pieces_of(folder, valid):
-    prepare(corpus_of(valid=valid), folder, VOCAB_SIZE, 256, skip_long=False)
+    prepare(corpus_of(valid=valid), folder, VOCAB_SIZE, 256, skip_unusable=False)
     tokenizer = PreparedCorpus(folder).tokenizer
     return tokenizer.pieces(range(VOCAB_SIZE))
 
@@ -116,7 +116,7 @@ letters = st.text("dogcatsee ", min_size=1, max_size=11).filter(str.strip)
 @given(valid=st.lists(st.tuples(letters, letters), min_size=1, max_size=5))
 def test_any_text_of_known_letters_comes_back(tmp_path_factory, valid):
     folder = tmp_path_factory.mktemp("data") / "small"
-    prepare(corpus_of(valid=valid), folder, VOCAB_SIZE, 256, skip_long=False)
+    prepare(corpus_of(valid=valid), folder, VOCAB_SIZE, 256, skip_unusable=False)
     corpus = PreparedCorpus(folder)
     assert list(zip(*corpus.text("valid"), strict=True)) == valid
     sides = corpus.ids("valid")
@@ -135,15 +135,15 @@ def nothing_is_left(folder):
 @pytest.mark.parametrize("pair", [LONG, LONG[::-1]], ids=["source", "target"])
 def test_a_sentence_that_is_too_long_is_named(tmp_path, pair):
     corpus = corpus_of([*TRAIN, pair])
-    message = r"train, line 19: \d+ tokens .*--max-length 30; .*--skip-long"
+    message = r"train, line 19: more tokens than --max-length 30; give at least 4\d, or"
     with pytest.raises(ValueError, match=message):
-        prepare(corpus, tmp_path / "out", VOCAB_SIZE, 30, skip_long=False)
+        prepare(corpus, tmp_path / "out", VOCAB_SIZE, 30, skip_unusable=False)
     assert nothing_is_left(tmp_path)
 
 
 def test_long_training_pairs_are_left_out_on_demand(tmp_path):
     corpus = corpus_of([LONG, *TRAIN])
-    prepare(corpus, tmp_path / "out", VOCAB_SIZE, 30, skip_long=True)
+    prepare(corpus, tmp_path / "out", VOCAB_SIZE, 30, skip_unusable=True)
     found = PreparedCorpus(tmp_path / "out")
     assert found.sizes["train"] == 18
     assert list(zip(*found.text("train"), strict=True)) == TRAIN
@@ -151,15 +151,15 @@ def test_long_training_pairs_are_left_out_on_demand(tmp_path):
 
 def test_long_pairs_are_never_left_out_of_held_out_splits(tmp_path):
     corpus = corpus_of(valid=[*VALID, LONG])
-    with pytest.raises(ValueError, match=r"valid, line 4: \d+ tokens") as caught:
-        prepare(corpus, tmp_path / "out", VOCAB_SIZE, 30, skip_long=True)
-    assert "--skip-long" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"valid, line 4: more tokens") as caught:
+        prepare(corpus, tmp_path / "out", VOCAB_SIZE, 30, skip_unusable=True)
+    assert "--skip-unusable" not in str(caught.value)
     assert nothing_is_left(tmp_path)
 
 
 def test_a_split_of_long_pairs_alone_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"train: every pair is longer .*2; give"):
-        prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 2, skip_long=True)
+    with pytest.raises(ValueError, match=r"train: no pair can be used \(18 more"):
+        prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 2, skip_unusable=True)
     assert nothing_is_left(tmp_path)
 
 
@@ -172,7 +172,7 @@ def test_an_error_of_the_text_is_passed_on_as_it_is(tmp_path, split):
 
     corpus = corpus_of(**{split: Faulty()})
     with pytest.raises(ValueError, match=r"^corpus\.de, line 19: not UTF-8$"):
-        prepare(corpus, tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+        prepare(corpus, tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
     assert nothing_is_left(tmp_path)
 
 
@@ -180,21 +180,108 @@ def test_an_existing_folder_is_left_alone(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("keep")
     with pytest.raises(ValueError, match=r"out: already there; .*--out"):
-        prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+        prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
     assert (tmp_path / "out" / "mine").read_text() == "keep"
+
+
+@pytest.fixture
+def faulty(tmp_path):
+    """Training files of good, faulty and long pairs, and clean validation files."""
+    good = [line for line, _ in TRAIN]
+    lines = [*good[:3], "", *good, " ", LONG[0], "", *good]
+    for name, side in (("train", lines), ("valid", [*good[:5], ""])):
+        (tmp_path / name).write_bytes("".join(f"{x}\n" for x in side).encode())
+    (tmp_path / "clean").write_text("the dog\n", encoding="utf-8")
+
+    def corpus(**paths):
+        paths = {"train": "train", "valid": "clean"} | paths
+        return corpus_of_files(
+            **{split: (tmp_path / name,) * 2 for split, name in paths.items()}
+        )
+
+    return corpus
+
+
+def test_unusable_training_pairs_are_left_out_and_counted(
+    faulty, tmp_path, small_chunks
+):
+    assert prepare(faulty(), tmp_path / "out", VOCAB_SIZE, 30, skip_unusable=True)
+    found = PreparedCorpus(tmp_path / "out")
+    assert found.sizes["train"] == 3 + 18 + 18
+    assert found.left_out == {"empty": 3, "more tokens than --max-length 30": 1}
+    assert "" not in found.text("train")[0]
+
+
+def test_all_faults_of_a_split_are_named_at_once(faulty, tmp_path):
+    train, out = tmp_path / "train", tmp_path / "out"
+    message = (
+        rf"{train}, line 4: empty; remove this pair, or --skip-unusable "
+        rf"\(and 2 more such pairs: {train}, line 23; {train}, line 25\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        prepare(faulty(), out, VOCAB_SIZE, 30, skip_unusable=False)
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_faults_of_a_held_out_split_are_never_skipped(faulty, tmp_path, skip):
+    corpus = faulty(train="clean", valid="train")
+    message = r"train, line 4: empty; remove this pair \(and 2 more such pairs"
+    with pytest.raises(ValueError, match=message):
+        prepare(corpus, tmp_path / "out", 14, 30, skip_unusable=skip)
+
+
+def test_the_same_preparation_need_not_be_repeated(faulty, tmp_path, monkeypatch):
+    command = (faulty(), tmp_path / "out", VOCAB_SIZE, 30, True)
+    assert prepare(*command)
+    before = contents(tmp_path / "out")
+    monkeypatch.setattr(Tokenizer, "train", None)
+    assert not prepare(*command)
+    assert contents(tmp_path / "out") == before
+    assert not list(tmp_path.glob("out.*"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vocab_size": 91}, "prepared with vocab_size = 90, now it is 91; delete"),
+        ({"max_length": 29}, "prepared with max_length = 30, now it is 29; delete"),
+        ({"text": "new"}, "another corpus, or its text has changed since; delete"),
+    ],
+)
+def test_another_preparation_is_not_taken_for_the_same(
+    faulty, tmp_path, change, message
+):
+    options = {"vocab_size": VOCAB_SIZE, "max_length": 30, "skip_unusable": True}
+    prepare(faulty(), tmp_path / "out", **options)
+    if change.pop("text", None):
+        (tmp_path / "clean").write_text("a dog\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        prepare(faulty(), tmp_path / "out", **options | change)
+
+
+def test_a_full_disk_is_named_with_its_folder(faulty, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "append_pairs", full)
+    message = rf"{tmp_path / 'out'}\.partial: cannot be written \(No space.*resumes"
+    with pytest.raises(OSError, match=message):
+        prepare(faulty(), tmp_path / "out", VOCAB_SIZE, 30, True)
+    monkeypatch.undo()
+    assert prepare(faulty(), tmp_path / "out", VOCAB_SIZE, 30, True)
 
 
 def test_what_an_earlier_attempt_left_is_no_hindrance(tmp_path):
     (tmp_path / "out.partial").mkdir()
     (tmp_path / "out.partial" / "half").write_text("half")
-    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert not (tmp_path / "out" / "half").exists()
 
 
 def test_a_vocabulary_that_does_not_fit_leaves_nothing(tmp_path):
     with pytest.raises(ValueError, match=r"vocab_size = 5000 .* at most"):
-        prepare(corpus_of(), tmp_path / "out", 5000, 256, skip_long=False)
+        prepare(corpus_of(), tmp_path / "out", 5000, 256, skip_unusable=False)
     assert nothing_is_left(tmp_path)
 
 
@@ -220,7 +307,7 @@ def test_a_split_that_does_not_exist_is_named_with_those_that_do(prepared):
     "name", ["valid.src.txt", "valid.tgt.txt", "valid.src.ids", "tokenizer.model"]
 )
 def test_a_missing_file_is_named_with_a_remedy(tmp_path, name):
-    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
     (tmp_path / "out" / name).unlink()
     with pytest.raises(ValueError, match=rf"{name}.*`prepare`"):
         read_all(tmp_path / "out")
@@ -240,12 +327,12 @@ def test_the_summary_names_the_corpus(prepared):
 
 def test_the_languages_are_kept(tmp_path):
     corpus = replace(corpus_of(), languages=("en", "ko"))
-    prepare(corpus, tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+    prepare(corpus, tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
     assert PreparedCorpus(tmp_path / "out").languages == ("en", "ko")
 
 
 def test_a_folder_without_languages_can_still_be_read(tmp_path):
-    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
     summary = json.loads((tmp_path / "out" / "corpus.json").read_text())
     del summary["languages"]
     (tmp_path / "out" / "corpus.json").write_text(json.dumps(summary))
@@ -292,7 +379,7 @@ def contents(folder):
 
 def prepare_known(pairs, out, vocab_size=VOCAB_SIZE, origin="known"):
     splits = {"train": pairs, "valid": VALID}
-    prepare(Corpus("small", splits, origin), out, vocab_size, 30, skip_long=True)
+    prepare(Corpus("small", splits, origin), out, vocab_size, 30, skip_unusable=True)
 
 
 class Interrupted:
@@ -339,7 +426,7 @@ def test_what_is_done_is_not_done_again(tmp_path, small_chunks, monkeypatch):
 @pytest.mark.parametrize(
     "change", [{"vocab_size": 80}, {"origin": "other"}, {"origin": ""}]
 )
-def test_another_request_does_not_go_on(tmp_path, small_chunks, change):
+def test_another_request_begins_anew(tmp_path, small_chunks, change):
     with pytest.raises(KeyboardInterrupt):
         prepare_known(Interrupted(19 + 11), tmp_path / "out")
     other = [("a cat", "eine Katze"), *TRAIN]
@@ -366,7 +453,7 @@ class Killed(list):
 module.CHUNK_PAIRS = 5
 train, valid = eval(sys.stdin.read())
 corpus = Corpus("small", {"train": Killed(train), "valid": valid}, "known")
-module.prepare(corpus, Path(sys.argv[1]), 90, 30, skip_long=True)
+module.prepare(corpus, Path(sys.argv[1]), 90, 30, skip_unusable=True)
 """
 
 
@@ -394,7 +481,7 @@ def test_two_preparations_of_one_folder_are_refused(tmp_path):
 @pytest.mark.parametrize("id_", [VOCAB_SIZE, 2**31 - 1, -1, 0, UNK - 1])
 @pytest.mark.parametrize("side", ["src", "tgt"])
 def test_ids_that_no_text_has_are_refused(tmp_path, id_, side):
-    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_long=False)
+    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
     path = tmp_path / "out" / f"train.{side}.ids"
     ids = np.fromfile(path, IDS)
     ids[7] = id_

@@ -33,7 +33,7 @@ def recipe(tmp_path_factory):
     """Sixty steps with dropout, and a checkpoint after each."""
     data = tmp_path_factory.mktemp("data") / "words"
     corpus = Corpus("words", {"train": PAIRS, "valid": PAIRS[:3]})
-    prepare(corpus, data, 40, 64, skip_long=False)
+    prepare(corpus, data, 40, 64, skip_unusable=False)
     return Recipe(
         data=data,
         model=ModelConfig(num_layers=1, d_model=6, d_ff=7, num_heads=2, max_len=64),

@@ -33,7 +33,7 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     for name, pairs in (("one", PAIRS), ("other", OTHER)):
         corpus = Corpus(name, {"train": pairs, "valid": pairs[:5]})
-        prepare(corpus, folder / name, 40, 64, skip_long=False)
+        prepare(corpus, folder / name, 40, 64, skip_unusable=False)
     return folder
 
 
@@ -259,7 +259,7 @@ def test_a_run_resumes_with_more_steps_or_other_intervals(recipe, tmp_path, valu
 
 def test_a_run_knows_its_languages(data, recipe, tmp_path):
     corpus = Corpus("one", {"train": PAIRS, "valid": PAIRS[:5]}, "", ("en", "ko"))
-    prepare(corpus, tmp_path / "data", 40, 64, skip_long=False)
+    prepare(corpus, tmp_path / "data", 40, 64, skip_unusable=False)
     train_recipe(replace(recipe, data=tmp_path / "data"), tmp_path / "run")
     assert json.loads(RunFolder(tmp_path / "run").corpus.read_text())["languages"] == [
         "en",

@@ -12,9 +12,10 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 import pooch
 
@@ -23,6 +24,21 @@ from transformer_lite.data.wmt14 import wmt14_splits
 from transformer_lite.tokenizer import RESERVED
 
 SentencePair = tuple[str, str]
+
+
+class Fault(NamedTuple):
+    """Stands in a split where a pair cannot be used."""
+
+    kind: str
+    """What is wrong, in words that can be counted: "empty"."""
+    place: str
+    """Where, such as a file and a line."""
+    remedy: str
+    """What to do about it."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.kind}; {self.remedy}"
+
 
 DATA_VARIABLE = "TRANSFORMER_LITE_DATA"
 """Environment variable: a folder that holds `<corpus>/<split>.<language>.gz`."""
@@ -63,10 +79,10 @@ class Corpus:
     """Sentence pairs in splits; each split can be read any number of times."""
 
     name: str
-    splits: Mapping[str, Iterable[SentencePair]]
+    splits: Mapping[str, Iterable[SentencePair | Fault]]
     """Has at least "train" and "valid"; other splits are for tests."""
     origin: str = ""
-    """Tells this corpus from any other; empty if that is not known."""
+    """Names this corpus and no other; empty if nothing does."""
     languages: tuple[str, str] = ("", "")
     """Codes, such as "en", of source and target language; empty if unknown."""
 
@@ -92,13 +108,11 @@ class ParallelFiles:
     source: Path
     target: Path
 
-    def __iter__(self) -> Iterator[SentencePair]:
-        r"""The pairs, in order; lines end at "\n" and nowhere else.
+    def __iter__(self) -> Iterator[SentencePair | Fault]:
+        r"""The pairs, in order, or what is wrong with them; "\n" alone ends a line.
 
         Raises:
-            ValueError: A file is missing or empty, a line is empty, not UTF-8 or has a
-                character in `RESERVED`, or one file has more lines; the message
-                names the file and the line.
+            ValueError: A file is missing, damaged or empty, or has fewer lines.
         """
         number = 0
         lines = zip_longest(_lines(self.source), _lines(self.target))
@@ -109,13 +123,46 @@ class ParallelFiles:
                         f"{path}: ends before line {number}, which the other file has; "
                         "line k of one file must translate line k of the other"
                     )
-                if not line.strip():
-                    raise ValueError(
-                        f"{path}, line {number}: empty; remove this line in both files"
-                    )
-            yield source, target
+            yield _pair(
+                (source, f"{self.source}, line {number}"),
+                (target, f"{self.target}, line {number}"),
+            )
         if number == 0:
             raise ValueError(f"{self.source}: empty; give a file with sentences")
+
+
+@dataclass(frozen=True)
+class PairsFile:
+    """A UTF-8 file, plain or gzipped, of source, tab and target on each line.
+
+    Tatoeba's own files are read, too: with a sentence's number before each side, or
+    with a third column that says where the pair comes from.
+    """
+
+    path: Path
+
+    def __iter__(self) -> Iterator[SentencePair | Fault]:
+        """The pairs, in order, or what is wrong with them.
+
+        Raises:
+            ValueError: The file is missing, damaged or empty.
+        """
+        number = 0
+        for number, line in enumerate(_lines(self.path), start=1):
+            place = f"{self.path}, line {number}"
+            match line.split(b"\t"):
+                case [one, source, two, target] if one.isdigit() and two.isdigit():
+                    yield _pair((source, place), (target, place))
+                case [source, target] | [source, target, _]:
+                    yield _pair((source, place), (target, place))
+                case columns:
+                    yield Fault(
+                        "not source, tab, target",
+                        place,
+                        f"it has {len(columns)} columns; mend it, or give two files",
+                    )
+        if number == 0:
+            raise ValueError(f"{self.path}: empty; give a file with pairs")
 
 
 def load_corpus(
@@ -164,32 +211,34 @@ def load_corpus(
         splits = wmt14_splits(*languages)
         return Corpus(name, splits, repr(splits), languages)
     raise ValueError(
-        f'there is no corpus "{name}"; take "toy", "multi30k" or "wmt14", or on '
-        'the command line "files" for your own'
+        f'there is no corpus "{name}"; take "toy", "multi30k" or "wmt14"; for text of '
+        "your own, prepare files"
     )
 
 
 def corpus_of_files(
-    train: tuple[Path, Path],
-    valid: tuple[Path, Path],
-    test: tuple[Path, Path] | None = None,
+    train: tuple[Path, ...],
+    valid: tuple[Path, ...],
+    test: tuple[Path, ...] | None = None,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Corpus:
-    """A corpus of one's own: source and target file of each split.
+    """A corpus of one's own: for each split two files, or one of pairs with tabs.
 
     Args:
-        train: The training files.
+        train: The training files, source and target, or one file of pairs.
         valid: The validation files.
         test: The test files, if there are any.
-        languages: Codes of source and target language; for None what the training
-            file's name ends in, as in `train.en` and `train.ko.gz`.
+        languages: Codes of source and target language; for None what the names of
+            two training files end in, as in `train.en` and `train.ko.gz`.
     """
-    splits = {"train": ParallelFiles(*train), "valid": ParallelFiles(*valid)}
-    if test:
-        splits["test"] = ParallelFiles(*test)
+    given = {"train": train, "valid": valid} | ({"test": test} if test else {})
+    splits = {
+        split: ParallelFiles(*paths) if len(paths) == 2 else PairsFile(*paths)
+        for split, paths in given.items()
+    }
+    named = map(_language_of, train) if len(train) == 2 else ("", "")
     source, target = (
-        given or _language_of(path)
-        for given, path in zip(languages, train, strict=True)
+        given or name for given, name in zip(languages, named, strict=True)
     )
     return _corpus_of("files", splits, (source, target))
 
@@ -201,10 +250,12 @@ def _language_of(path: Path) -> str:
 
 
 def _corpus_of(
-    name: str, splits: dict[str, ParallelFiles], languages: tuple[str, str]
+    name: str,
+    splits: Mapping[str, ParallelFiles | PairsFile],
+    languages: tuple[str, str],
 ) -> Corpus:
     origin = {
-        split: [_stamp(files.source), _stamp(files.target)]
+        split: [_stamp(path) for path in astuple(files)]
         for split, files in splits.items()
     }
     return Corpus(name, splits, repr(origin), languages)
@@ -219,26 +270,36 @@ def _stamp(path: Path) -> str:
     return f"{path.resolve()}, {stat.st_size} bytes, {stat.st_mtime_ns} ns"
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _pair(source: tuple[bytes, str], target: tuple[bytes, str]) -> SentencePair | Fault:
+    """The text of a pair, each side given with its place, or what is wrong with it."""
+    texts = []
+    for line, place in (source, target):
+        remedy = "remove this pair"
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            remedy = f"see byte {error.start + 1} of it; convert the file to UTF-8"
+            return Fault("not UTF-8", place, remedy)
+        if not text.strip():
+            return Fault("empty", place, remedy)
+        if found := _RESERVED.search(text):
+            return Fault(
+                f"has the character U+{ord(found[0]):04X}, which the tokenizer needs",
+                place,
+                f"remove it, or {remedy}",
+            )
+        texts.append(text)
+    return texts[0], texts[1]
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file without their ends and without a byte order mark."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
-                try:
-                    text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise ValueError(
-                        f"{path}, line {number}: not UTF-8 (byte {error.start + 1} of "
-                        "the line); convert the file to UTF-8"
-                    ) from error
-                if found := _RESERVED.search(text):
-                    raise ValueError(
-                        f"{path}, line {number}: has the character "
-                        f"U+{ord(found[0]):04X}, which the tokenizer needs for itself; "
-                        "remove it, or the line in both files"
-                    )
-                yield text
+                yield line.removesuffix(b"\n").removesuffix(b"\r")
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; check the path") from None
     except (gzip.BadGzipFile, zlib.error, EOFError, IsADirectoryError) as error:
@@ -259,7 +320,7 @@ def _multi30k_file(name: str) -> Path:
             )
     else:
         path = _download(name)
-    text = b"\n".join(line.encode() for line in _lines(path)) + b"\n"
+    text = b"".join(line + b"\n" for line in _lines(path))
     if hashlib.sha256(text).hexdigest() != MULTI30K_SHA256[name]:
         raise ValueError(
             f"{path}: not the published text (its checksum differs); delete the file"

@@ -10,16 +10,17 @@ Tests: tests/data/test_prepare.py, tests/data/test_journal.py
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from tqdm import tqdm
 
-from transformer_lite.data.corpora import Corpus
+from transformer_lite.data.corpora import Corpus, Fault, SentencePair
 from transformer_lite.data.store import (
     IDS,
     OFFSETS,
@@ -48,6 +49,8 @@ class Progress(NamedTuple):
     """Bytes of text that were written, of each side."""
     whole: bool = False
     """Whether the split is whole."""
+    left_out: Sequence[tuple[str, int]] = ()
+    """What was wrong with pairs that were left out, and with how many."""
 
 
 class Journal:
@@ -136,7 +139,12 @@ def append_pairs(
             (text_path(folder, split, name), done.text_bytes[side], lines),
         ):
             _write_after(path, size, content)
-    return Progress(done.read + num_read, done.kept + len(ids[0]), num_ids, text_bytes)
+    return done._replace(
+        read=done.read + num_read,
+        kept=done.kept + len(ids[0]),
+        num_ids=num_ids,
+        text_bytes=text_bytes,
+    )
 
 
 def _write_after(path: Path, size: int, content: bytes | np.ndarray) -> None:
@@ -156,9 +164,9 @@ def prepare(
     out: Path,
     vocab_size: int,
     max_length: int,
-    skip_long: bool,
+    skip_unusable: bool,
     vocab_sentences: int = VOCAB_SENTENCES,
-) -> None:
+) -> bool:
     """Train a tokenizer on the training split, and write every split as ids.
 
     Writes `tokenizer.model`, `corpus.json`, and for each split the ids of both sides
@@ -172,42 +180,75 @@ def prepare(
         out: The folder to make.
         vocab_size: Size of the vocabulary that both languages share.
         max_length: Most tokens of a sentence, EOS not counted.
-        skip_long: Leave out longer training pairs; otherwise they are an error.
+        skip_unusable: Leave out training pairs that are faulty or too long, and count
+            them in `corpus.json`; otherwise they are an error, as everywhere else.
         vocab_sentences: Most sentences that the vocabulary is learned from.
 
+    Returns:
+        False if the same call made the folder before.
+
     Raises:
-        ValueError: `out` exists or is being made, the text is faulty, a sentence is
-            too long, or the vocabulary does not fit the corpus.
+        ValueError: `out` is something else or is being made, the text is faulty, a
+            sentence is too long, or the vocabulary does not fit the corpus.
     """
     options = {
         "vocab_size": vocab_size,
         "max_length": max_length,
-        "skip_long": skip_long,
+        "skip_unusable": skip_unusable,
         "vocab_sentences": vocab_sentences,
     }
     busy = f"{out}: another process is preparing it; wait, or give another --out"
     with only_process(out.with_name(out.name + ".lock"), busy):
-        if out.exists():
-            raise ValueError(f"{out}: already there; delete it or give another --out")
-        partial = out.with_name(out.name + ".partial")
         request = {"corpus": corpus.origin, **options} if corpus.origin else None
-        journal = Journal(partial, request)
+        if out.exists():
+            _compare(out, request)
+            return False
+        partial = out.with_name(out.name + ".partial")
         try:
+            journal = Journal(partial, request)
             tokenizer = _tokenizer(
-                corpus, partial, journal, vocab_size, vocab_sentences
+                corpus, partial, journal, vocab_size, vocab_sentences, skip_unusable
             )
             for split in corpus.splits:
-                skip = skip_long and split == "train"
+                skip = skip_unusable and split == "train"
                 _write_split(corpus, split, tokenizer, journal, max_length, skip)
+            sizes = {split: journal[split].kept for split in corpus.splits}
+            summary = {"corpus": corpus.name, "languages": corpus.languages}
+            summary |= {"vocab_size": vocab_size, "pairs": sizes}
+            summary |= {"left_out": dict(journal["train"].left_out), "request": request}
+            (partial / "corpus.json").write_text(json.dumps(summary, indent=2) + "\n")
+            journal.remove()
+            partial.rename(out)
         except ValueError:  # the same call would come to the same end
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        sizes = {split: journal[split].kept for split in corpus.splits}
-        summary = {"corpus": corpus.name, "languages": corpus.languages}
-        summary |= {"vocab_size": vocab_size, "pairs": sizes}
-        (partial / "corpus.json").write_text(json.dumps(summary, indent=2) + "\n")
-        journal.remove()
-        partial.rename(out)
+        except OSError as error:
+            raise OSError(
+                f"{partial}: cannot be written ({error.strerror or error}); make room, "
+                "and the same command resumes the work"
+            ) from error
+        return True
+
+
+def _compare(out: Path, request: Mapping[str, Any] | None) -> None:
+    """See that what lies in `out` was made by the same request."""
+    made = None
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        made = json.loads((out / "corpus.json").read_text(encoding="utf-8"))["request"]
+    remedy = "delete it or give another --out"
+    if request is None or made is None:
+        raise ValueError(f"{out}: already there; {remedy}")
+    if made["corpus"] != request["corpus"]:
+        raise ValueError(
+            f"{out}: was prepared from another corpus, or its text has changed since; "
+            f"{remedy}"
+        )
+    for name, value in request.items():
+        if made.get(name) != value:
+            raise ValueError(
+                f"{out}: was prepared with {name} = {made.get(name)}, now it is "
+                f"{value}; {remedy}"
+            )
 
 
 def _tokenizer(
@@ -216,13 +257,18 @@ def _tokenizer(
     journal: Journal,
     vocab_size: int,
     vocab_sentences: int,
+    skip_unusable: bool,
 ) -> Tokenizer:
     """The tokenizer, trained unless it was before."""
     path = folder / "tokenizer.model"
     if not journal.begun:
-        pairs = tqdm(
+        entries = tqdm(
             corpus.splits["train"], desc="vocabulary", unit="pair", disable=None
         )
+        entries = iter(entries)
+        if not skip_unusable:
+            entries = _all_usable("train", entries)
+        pairs = (entry for entry in entries if not isinstance(entry, Fault))
         text = (line for pair in pairs for line in pair)
         Tokenizer.train(text, vocab_size, vocab_sentences).save(path)
         journal.begin()
@@ -235,38 +281,69 @@ def _write_split(
     tokenizer: Tokenizer,
     journal: Journal,
     max_length: int,
-    skip_long: bool,
+    skip_unusable: bool,
 ) -> None:
     """Write what is missing of a split's ids and text."""
     done = journal[split]
     if done.whole:
         return
-    pairs = tqdm(corpus.splits[split], desc=split, unit="pair", disable=None)
-    rest = islice(pairs, done.read, None)
+    entries = tqdm(corpus.splits[split], desc=split, unit="pair", disable=None)
+    rest = islice(entries, done.read, None)
+    if not skip_unusable:
+        rest = _all_usable(split, rest)
     while chunk := list(islice(rest, CHUNK_PAIRS)):
-        text = [list(side) for side in zip(*chunk, strict=True)]
+        pairs = [i for i, entry in enumerate(chunk) if not isinstance(entry, Fault)]
+        text = [[chunk[i][side] for i in pairs] for side in range(2)]
         ids = [tokenizer.encode_all(side) for side in text]
         lengths = [max(map(len, pair)) for pair in zip(*ids, strict=True)]
-        kept = [i for i, length in enumerate(lengths) if length <= max_length]
-        if len(kept) < len(chunk):
-            if not skip_long:
-                _refuse(split, done.read, lengths, max_length)
-            ids, text = ([[side[i] for i in kept] for side in x] for x in (ids, text))
+        for i, length in zip(pairs, lengths, strict=True):
+            if length > max_length:
+                chunk[i] = Fault(
+                    f"more tokens than --max-length {max_length}",
+                    f"{split}, line {done.read + i + 1}",
+                    f"give at least {length}",
+                )
+        faults = [entry for entry in chunk if isinstance(entry, Fault)]
+        if faults and not skip_unusable:
+            _refuse(split, faults[0], faults[1:])
+        kept = [n for n, length in enumerate(lengths) if length <= max_length]
+        ids, text = ([[side[n] for n in kept] for side in x] for x in (ids, text))
+        left_out = Counter(dict(done.left_out))
+        left_out.update(fault.kind for fault in faults)
         done = append_pairs(journal.folder, split, done, ids, text, len(chunk))
+        done = done._replace(left_out=list(left_out.items()))
         journal[split] = done
     if not done.kept:
-        raise ValueError(
-            f"{split}: every pair is longer than --max-length {max_length}; "
-            "give a larger one"
-        )
+        reasons = ", ".join(f"{n:,} {kind}" for kind, n in done.left_out)
+        raise ValueError(f"{split}: no pair can be used ({reasons}); give other text")
     journal[split] = done._replace(whole=True)
 
 
-def _refuse(split: str, read: int, lengths: list[int], max_length: int) -> None:
-    """Name the first pair that is too long."""
-    number = next(i for i, length in enumerate(lengths) if length > max_length)
-    other = ", or --skip-long" if split == "train" else ""
-    raise ValueError(
-        f"{split}, line {read + number + 1}: {lengths[number]} tokens are more than "
-        f"--max-length {max_length}; give a larger one{other}"
-    )
+def _all_usable(
+    split: str, entries: Iterator[SentencePair | Fault]
+) -> Iterator[SentencePair]:
+    """The pairs of a split.
+
+    Raises:
+        ValueError: One of them cannot be used.
+    """
+    for entry in entries:
+        if isinstance(entry, Fault):
+            _refuse(split, entry, entries)
+        yield entry
+
+
+def _refuse(split: str, fault: Fault, rest: Iterable[SentencePair | Fault]) -> NoReturn:
+    """Explain the first fault of a split, and say where the others are."""
+    message = str(fault)
+    if split == "train":
+        message += ", or --skip-unusable"
+    others = []
+    with suppress(ValueError):  # the first fault may be the reason of that
+        for entry in rest:
+            if isinstance(entry, Fault):
+                others.append(entry.place)
+    if others:
+        shown = "; ".join(others[:5]) + ("; …" if len(others) > 5 else "")
+        message += f" (and {len(others):,} more such pairs: {shown})"
+    raise ValueError(message)

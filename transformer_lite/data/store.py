@@ -73,6 +73,7 @@ class PreparedCorpus:
             summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             name, sizes = str(summary["corpus"]), dict(summary["pairs"])
             source, target = summary.get("languages", ("", ""))
+            left_out = dict(summary.get("left_out", {}))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{folder}: not a prepared corpus; run `prepare` with --out {folder}"
@@ -82,6 +83,8 @@ class PreparedCorpus:
         """What corpus it is."""
         self.sizes: dict[str, int] = sizes
         """Number of pairs in each split."""
+        self.left_out: dict[str, int] = left_out
+        """Number of training pairs that were left out, by what was wrong with them."""
         self.languages: tuple[str, str] = (source, target)
         """Codes of the source's and the target's language; empty if unknown."""
         self.tokenizer = Tokenizer.load(folder / "tokenizer.model")
