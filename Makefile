@@ -11,7 +11,7 @@
 #                     (the package of the last commit; make colab ONLY=02_background)
 #   make bench        time training and translating side by side with the peers
 #   make gpu          test and time everything on a GPU, in less than ten minutes; it
-#                     installs nothing where PYTHON has torch already
+#                     installs nothing where PYTHON has what it needs
 #   make clean        remove the environment and everything that was built
 #
 # PYTHON=/path/to/python chooses the interpreter, TESTS=tests/test_masks.py a part of
@@ -75,9 +75,11 @@ bench: $(VENV_BENCH)/.installed
 	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)
 
 # Machines with a GPU come with a torch made for it, and often without a network.
+FOR_GPU := torch, sentencepiece, safetensors, tensorboard, jaxtyping, psutil, tqdm, \
+  filelock, pytest, hypothesis
 gpu:
-	@$(PYTHON) -c 'import torch' 2>/dev/null || $(MAKE) $(READY)
-	if $(PYTHON) -c 'import torch' 2>/dev/null; then $(PYTHON) benchmarks/gpu.py; \
+	$(PYTHON) -c 'import $(FOR_GPU)' 2>/dev/null || $(MAKE) $(READY)
+	if $(PYTHON) -c 'import $(FOR_GPU)' 2>/dev/null; then $(PYTHON) benchmarks/gpu.py; \
 	  else $(BIN)/python benchmarks/gpu.py; fi
 
 $(VENV_BENCH)/.installed: benchmarks/requirements.txt pyproject.toml

@@ -7,6 +7,7 @@ Without a GPU, or with `--tiny`, it runs through everything at a tiny size: a tr
 
 import argparse
 import datetime
+import gc
 import json
 import os
 import platform
@@ -17,7 +18,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402 - only now does Python find the package
 import torch  # noqa: E402
+from conditions import commit, processor, versions  # noqa: E402
 from peers import Marian, Naive, NaiveStep, marian  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
@@ -206,12 +207,13 @@ def run_tests(size: Size) -> dict:
     # Types are checked, and warnings are errors, in the package's own environment.
     options = ["-o", "addopts=", "-W", "default", "-p", "no:cacheprovider", "-q"]
     command = [sys.executable, "-m", "pytest", "-m", "gpu", *options, *marked]
+    inherited = [path for path in [os.environ.get("PYTHONPATH")] if path]
     ended = subprocess.run(
         command,
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *inherited])},
         timeout=240,
     )
     lines = ended.stdout.splitlines()
@@ -264,6 +266,7 @@ def measure_training(
     batches = random_batches(size, config)
     if size.device.type == "cuda":
         batches = [batch.pinned() for batch in batches]
+        gc.collect()  # what is left of the system before
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     step = system(size, Transformer(config).to(size.device))
@@ -416,40 +419,20 @@ def sections(size: Size) -> Iterator[tuple[str, Callable[[dict], dict]]]:
             yield f"beam 4 {name}, {precision}", lambda _, search=search: search()
 
 
-def conditions(size: Size) -> dict:
+def described(size: Size) -> dict:
     """When, on what and of what the results are."""
     on_gpu = size.device.type == "cuda"
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": commit(),
+        "processor": processor(),
         "device": torch.cuda.get_device_name(0) if on_gpu else "cpu",
         "cuda": torch.version.cuda,
         "python": platform.python_version(),
-        "versions": versions,
+        "versions": versions(PACKAGES),
         "batch_tokens": size.batch_tokens,
         "data": "random ids, lengths like WMT 2014's",
     }
-
-
-def commit() -> str | None:
-    """The commit that is checked out, with a + where files have been changed since.
-
-    Where only the files are, without Git's folder, the variable COMMIT can say it.
-    """
-    if given := os.environ.get("COMMIT"):
-        return given
-    try:
-        ask = partial(subprocess.check_output, cwd=ROOT, text=True)
-        hashed = ask(["git", "rev-parse", "--short=12", "HEAD"]).strip()
-        return hashed + "+" * bool(ask(["git", "status", "--porcelain"]).strip())
-    except (OSError, subprocess.CalledProcessError):
-        return None
 
 
 def main() -> None:
@@ -461,7 +444,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tiny = arguments.tiny or not torch.cuda.is_available()
     size = tiny_size() if tiny else full_size()
-    results = {"conditions": conditions(size)}
+    results = {"conditions": described(size)}
     wanted = ("peaks", arguments.only)
     for name, measure in sections(size):
         if not name.startswith(wanted):

@@ -22,14 +22,22 @@ TRAINING_NOTES = {
 
 
 def render(results: dict) -> str:
-    """The text between the page's two marks."""
+    """The text between the page's two marks: one recording for each processor."""
+    several = (
+        f"### {processor}\n\n{_recording(results[processor])}" for processor in results
+    )
+    return "\n".join(several)
+
+
+def _recording(results: dict) -> str:
+    """The tables of one processor."""
     parts = []
     if part := results.get("training"):
-        parts += ["### Training", "", *_training_table(part)]
+        parts += ["#### Training", "", *_training_table(part)]
     if part := results.get("decoding"):
         tokens = part["output_tokens_per_sentence"]
         parts += [
-            "### Decoding",
+            "#### Decoding",
             "",
             f"{_conditions(part)} {part['sentences']:,} sentences, beam 4, fp32, no "
             f"length penalty, {tokens:.1f} tokens an output; best and median of "
@@ -47,7 +55,7 @@ def render(results: dict) -> str:
         ]
     if part := results.get("length"):
         parts += [
-            "### Cost of a token, by its place in the output",
+            "#### Cost of a token, by its place in the output",
             "",
             f"{_conditions(part)} After {part['lengths'][-1]} tokens a step costs "
             f"{part['cached_last_over_first']:.1f} times what it costs at the start.",
@@ -57,7 +65,7 @@ def render(results: dict) -> str:
             "",
         ]
     if part := results.get("training_kept_memory"):
-        parts += ["### Training, with freed memory kept by everybody", ""]
+        parts += ["#### Training, with freed memory kept by everybody", ""]
         parts += _training_table(part)
     return "\n".join(parts)
 
@@ -84,8 +92,8 @@ def _conditions(part: dict) -> str:
         f"{name} {number}" for name, number in part["versions"].items()
     )
     return (
-        f"{part['date']}, {part['cores']} cores of {part['processor']}, Python "
-        f"{part['python']}, {versions}; {part['data']}."
+        f"{part['date']}, commit {part['commit'] or 'not recorded'}, {part['cores']} "
+        f"cores, Python {part['python']}, {versions}; {part['data']}."
     )
 
 

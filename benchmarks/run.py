@@ -1,5 +1,7 @@
 """Run the benchmarks side by side on two cores, and write what they gave.
 
+A recording replaces the one before it on the same processor, and no other.
+
 `make bench` calls this. `make bench ONLY=decoding` repeats one part.
 """
 
@@ -10,13 +12,12 @@ import logging
 import os
 import platform
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 CORES = 2
-PACKAGES = "torch transformer-lite joeynmt transformers ctranslate2 numpy".split()
+PACKAGES = "torch transformer-lite-book joeynmt transformers ctranslate2 numpy".split()
 
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
@@ -28,6 +29,7 @@ import pairs  # noqa: E402
 import report  # noqa: E402
 import torch  # noqa: E402
 import training  # noqa: E402
+from conditions import commit, processor, versions  # noqa: E402
 
 from transformer_lite.training.hardware import keep_freed_memory  # noqa: E402
 
@@ -39,16 +41,6 @@ PARTS = {
     "length": (length_cost.measure, 3, True),
     "training_kept_memory": (training.measure, 4, True),
 }
-
-
-def processor() -> str:
-    """The processor's name."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(": ")[2]
-    return platform.processor()
 
 
 def main() -> None:
@@ -68,13 +60,13 @@ def main() -> None:
         measure, passes, kept = PARTS[name]
         if kept:
             keep_freed_memory()
-        results[name] = {
+        results.setdefault(processor(), {})[name] = {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "data": described,
-            "processor": processor(),
+            "commit": commit(),
             "cores": CORES,
             "python": platform.python_version(),
-            "versions": {package: version(package) for package in PACKAGES},
+            "versions": versions(PACKAGES),
             **measure(corpus, passes, arguments.folder),
         }
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")

@@ -4,6 +4,7 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -36,6 +37,30 @@ def test_records_come_back_in_order(tmp_path):
         {"step": 1, "loss": 2.5},
         {"step": 2, "translations": ["schön"]},
     ]
+
+
+def lines(metrics):
+    return metrics.path.read_text(encoding="utf-8").count("\n")
+
+
+def test_the_records_of_a_second_are_written_together(tmp_path, monkeypatch):
+    clock = iter([10.0, 10.0, 10.4, 10.8, 11.2, 11.2])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    metrics = Metrics(tmp_path)
+    metrics._events = mock.Mock()
+    written = []
+    for step in range(1, 5):
+        metrics.add(step)
+        written.append(lines(metrics))
+    assert written == [1, 1, 1, 4]
+
+
+def test_leaving_writes_what_waits(tmp_path):
+    with Metrics(tmp_path) as metrics:
+        for step in range(1, 6):
+            metrics.add(step)
+        assert lines(metrics) < 5
+    assert lines(metrics) == 5
 
 
 def test_forgetting_leaves_the_steps_up_to_the_checkpoint(tmp_path):

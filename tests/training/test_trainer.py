@@ -448,6 +448,25 @@ def test_metrics_have_one_record_for_each_step(whole):
     assert steps == list(range(1, 12))
 
 
+@pytest.mark.parametrize("unread", [0, 1])
+def test_a_checkpoint_has_the_records_of_its_steps_beside_it(
+    tmp_path, monkeypatch, unread
+):
+    made, found = trainer_of(tmp_path), []
+    made._may_be_unread = unread
+    save = made.state.save
+
+    def then_look(*arguments):
+        steps = [r["step"] for r in records(tmp_path) if "train_loss" in r]
+        found.append((made.state.step, steps))
+        save(*arguments)
+
+    monkeypatch.setattr(made.state, "save", then_look)
+    made.train()
+    assert [number for number, _ in found] == [3, 6, 9, 11]
+    assert all(steps == list(range(1, n + 1)) for n, steps in found)
+
+
 def test_reports_read_one_step_late_are_the_same(whole, tmp_path):
     made = trainer_of(tmp_path)
     made._may_be_unread = 1  # as on GPUs
