@@ -150,8 +150,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             hidden_gradient.split(size),
             strict=True,
         ):
-            logits = F.linear(part, weight).to(at_least_fp32)
-            log_probs = logits.log_softmax(dim=-1)
+            # GPUs convert on the way: one pass less over the largest of all tensors.
+            logits = F.linear(part, weight)
+            log_probs = logits.log_softmax(dim=-1, dtype=at_least_fp32)
             nll = -log_probs.gather(1, part_labels).sum()
             nll_sum += nll
             loss_sum += (right - wrong) * nll - wrong * log_probs.sum()
