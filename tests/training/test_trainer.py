@@ -475,13 +475,17 @@ def test_reports_read_one_step_late_are_the_same(whole, tmp_path):
     assert same_file(whole, tmp_path, "step-00000011.safetensors")
 
 
-def test_a_stop_that_is_read_one_step_late_is_obeyed(whole, tmp_path, monkeypatch):
+# After step 6 there is a validation, before which all reports are read.
+@pytest.mark.parametrize("asked", [5, 6])
+def test_a_stop_that_is_read_one_step_late_is_obeyed_one_step_later(
+    whole, tmp_path, monkeypatch, asked
+):
     with monkeypatch.context() as patch:
-        before_step(patch, 5, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+        before_step(patch, asked, lambda _: os.kill(os.getpid(), signal.SIGTERM))
         made = trainer_of(tmp_path)
         made._may_be_unread = 1
         assert not made.train()
-    assert made.state.step == 6
+    assert made.state.step == asked + 1
     train(tmp_path)
     assert same_file(whole, tmp_path, "step-00000011.safetensors")
     assert without_speed(tmp_path) == without_speed(whole)

@@ -117,7 +117,7 @@ class Trainer:
         # A GPU is given the next step before the numbers of the last one are read, so
         # that it has no time to idle. CPUs are done with a step when it returns.
         self._may_be_unread = 1 if processes.device.type == "cuda" else 0
-        self._stopping = False
+        self._stop_after = math.inf
 
     def train(self) -> bool:
         """Take the remaining steps; return False if a signal ended the run early.
@@ -151,7 +151,7 @@ class Trainer:
                 if self.state.step == first + STEPS_TO_JUDGE_BY:
                     self._expect(time.perf_counter() - begun)
                 # All processes stop after the same step.
-                if self._stopping:
+                if self.state.step >= self._stop_after:
                     # torchrun ends all as soon as one has left.
                     with self.processes.all_or_none():
                         self._save(stopped=True)
@@ -214,7 +214,11 @@ class Trainer:
 
     def _record(self, taken: TakenStep) -> None:
         report = taken.report
-        self._stopping |= report.asked_to_stop
+        if report.asked_to_stop:
+            # Where one process has read this earlier than another, for a checkpoint by
+            # its own clock, both stop after the same step all the same.
+            last = taken.number + self._may_be_unread
+            self._stop_after = min(self._stop_after, last)
         if not report.is_finite:
             self._skip(taken)
         now = time.perf_counter()
