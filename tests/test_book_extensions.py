@@ -25,6 +25,7 @@ chapter_head = load("chapter_head")
 docstrings = load("docstrings")
 figure_numbers = load("figure_numbers")
 planned = load("planned")
+punctuation = load("punctuation")
 voices = load("voices")
 
 
@@ -73,6 +74,28 @@ def test_other_quotations_stay_quotations(first):
     document = page(quotation(first, bold("loudly.")))
     voices.raise_voices(None, document)
     assert isinstance(document.children[0], nodes.block_quote)
+
+
+@pytest.mark.parametrize(
+    ("behind", "kept", "rest"),
+    [(". Then", ".", " Then"), ("), so", "),", " so"), (".", ".", "")],
+)
+def test_a_formula_stays_with_the_punctuation_behind_it(behind, kept, rest):
+    formula = nodes.math("", "x^2")
+    paragraph = nodes.paragraph("", "", nodes.Text("Of "), formula, nodes.Text(behind))
+    punctuation.join(None, page(paragraph))
+    before, together, after = paragraph.children
+    assert together["classes"] == ["unbroken"]
+    assert together.children == [formula, kept]
+    assert (before, after) == ("Of ", rest)
+
+
+@pytest.mark.parametrize("behind", [[], [nodes.Text(" is")], [nodes.emphasis("", ".")]])
+def test_other_formulas_stay_as_they_are(behind):
+    formula = nodes.math("", "x^2")
+    paragraph = nodes.paragraph("", "", formula, *behind)
+    punctuation.join(None, page(paragraph))
+    assert paragraph.children == [formula, *behind]
 
 
 def test_setup_cell_comes_below_the_lines_under_the_title():
