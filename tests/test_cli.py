@@ -1014,7 +1014,7 @@ def test_evaluate_refuses_a_target_that_is_too_long_before_all_the_work(
 ):
     pairs = [("the red dog sees a cat", "dog " * 70)] * 9
     corpus = Corpus("long", {"train": pairs, "valid": pairs, "test": pairs})
-    prepare(corpus, tmp_path / "long", 25, 256, skip_long=False)
+    prepare(corpus, tmp_path / "long", 25, 256, skip_unusable=False)
     monkeypatch.setattr(Translator, "load", None)
     shown = fails(capsys, "evaluate", trained, "--data", tmp_path / "long")
     assert re.search(r"test has a sentence of \d+ tokens, longer than model.max", shown)

@@ -24,7 +24,7 @@ def main() -> None:
     import_module("torch")  # takes seconds
 
     signal.signal(signal.SIGINT, handler)
-    cli.run(verb)
+    cli.perform(verb)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
-from io import IOBase
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn
 
@@ -436,7 +435,7 @@ VERBS: dict[str, type[Verb]] = {
 
 
 @contextmanager
-def _opened(path: Path | None, mode: str, standard: IOBase) -> Iterator[IOBase]:
+def _opened(path: Path | None, mode: str, standard: Any) -> Iterator[Any]:
     """The file at `path`, or the standard one, which stays open."""
     if path is None:
         yield standard
@@ -463,7 +462,7 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb; a user's mistake gives one line on stderr and exit status 2."""
-    _run(parse(arguments))
+    perform(parse(arguments))
 
 
 def parse(arguments: Sequence[str] | None = None) -> Verb:
@@ -487,7 +486,7 @@ def parse(arguments: Sequence[str] | None = None) -> Verb:
         return VERBS[name].parse(words)
 
 
-def _run(verb: Verb) -> None:
+def perform(verb: Verb) -> None:
     """Do what a verb says.
 
     Raises:

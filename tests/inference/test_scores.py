@@ -107,7 +107,7 @@ def test_text_without_spaces_in_an_unknown_language_is_warned_of():
 def test_validation_bleu_knows_the_language(tmp_path):
     pairs = [(source, source) for source in [*CHINESE, *REFERENCE] * 2]
     corpus = Corpus("files", {"train": pairs, "valid": pairs[:4]}, "", ("zh", "zh"))
-    prepare(corpus, tmp_path / "data", 50, 64, skip_long=False)
+    prepare(corpus, tmp_path / "data", 50, 64, skip_unusable=False)
     model = Transformer(
         ModelConfig(vocab_size=50, num_layers=1, d_model=6, num_heads=2)
     )
