@@ -1048,6 +1048,43 @@ def test_evaluate_names_the_splits_there_are(trained, capsys):
     assert 'no split "tset"; it has train, valid, test' in shown
 
 
+def other_data(folder, vocab_size):
+    """A corpus that is not the one of the fixtures."""
+    splits = {"train": sentences(201), "valid": sentences(5), "test": sentences(5)}
+    options = files_in(folder, **splits)
+    run("prepare", "files", *options, "--out", folder / "x", "--vocab-size", vocab_size)
+    return folder / "x"
+
+
+def test_evaluate_refuses_another_vocabulary(begun, tmp_path, capsys):
+    other = other_data(tmp_path, 50)
+    shown = fails(capsys, "evaluate", begun, "--data", other)
+    assert f"{other}: has another vocabulary than {begun}; give --data" in shown
+
+
+def test_evaluate_says_that_a_corpus_is_another(begun, data, tmp_path, capsys):
+    other = other_data(tmp_path, 60)
+    (other / "tokenizer.model").write_bytes((data / "tokenizer.model").read_bytes())
+    run("evaluate", begun, "--data", other)
+    note = f"note: {other} is not the corpus that {begun} was trained on"
+    assert note in capsys.readouterr().err
+    run("evaluate", begun)
+    assert "note: " not in capsys.readouterr().err
+
+
+def test_evaluate_asks_where_a_corpus_lies_that_was_moved(begun, capsys):
+    config = json.loads((begun / "config.json").read_text())
+    (begun / "config.json").write_text(json.dumps(config | {"data": "was/here"}))
+    shown = fails(capsys, "evaluate", begun)
+    assert "was/here: the corpus of this run is not there; give --data" in shown
+
+
+def test_translate_knows_a_corpus_from_a_run(data, capsys, stdin):
+    stdin(b"")
+    shown = fails(capsys, "translate", data, data / "test.src.txt")
+    assert f"{data}: a prepared corpus; give the folder that `train` wrote" in shown
+
+
 def test_evaluate_refuses_missing_data(trained, tmp_path, capsys):
     shown = fails(capsys, "evaluate", trained, "--data", tmp_path / "nowhere")
     assert "nowhere: not a prepared corpus; run `prepare`" in shown

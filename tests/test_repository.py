@@ -20,7 +20,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MODULES = sorted((ROOT / "transformer_lite").rglob("*.py"))
 RECIPES = sorted((ROOT / "transformer_lite" / "recipes").glob("*.toml"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FOLDERS = "transformer_lite tests book notebooks results benchmarks .github .ci"
+FOLDERS = (
+    "transformer_lite tests book notebooks results benchmarks examples .github .ci"
+)
 TEXT_SUFFIXES = {
     *(".py", ".md", ".toml", ".yml", ".txt", ".cff", ".css", ".json"),
     *(".bib", ".js", ".html", ""),
@@ -202,6 +204,22 @@ def test_no_file_names_a_place_of_one_machine_or_leaves_work_undone():
         if match
     ]
     assert len(files) >= 50
+    assert not hits
+
+
+# Split so that this line does not find itself.
+STRANGER = re.compile(r"(?:pip|uv|pipx) [^\n`]*" + r"transformer-" + r"lite(?![-/.\w])")
+
+
+def test_no_text_installs_the_package_of_somebody_else():
+    assert STRANGER.search("pip install 'transformer-" + "lite[wmt14]'")
+    assert not STRANGER.search("pip install git+https://x/transformer-" + "lite.git")
+    hits = [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in [*text_files(), *(ROOT / "notebooks").glob("*.ipynb")]
+        for match in [STRANGER.search(path.read_text(encoding="utf-8"))]
+        if match
+    ]
     assert not hits
 
 

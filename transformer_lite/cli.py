@@ -291,7 +291,12 @@ class Search(Verb):
         if self.workers < 1:
             raise ValueError(f"--workers {self.workers} is impossible; give at least 1")
         keep_freed_memory()
-        weights = self.weights or RunFolder(self.folder).default_weights()
+        run = RunFolder(self.folder)
+        if run.corpus.exists() and not run.config.exists():
+            raise ValueError(
+                f"{self.folder}: a prepared corpus; give the folder that `train` wrote"
+            )
+        weights = self.weights or run.default_weights()
         translator = Translator.load(self.folder, weights)
         given = {"beam_size": self.beam, "alpha": self.alpha}
         given["batch_sentences"] = self.batch_sentences
@@ -370,7 +375,13 @@ class Evaluate(Search):
 
         folder = RunFolder(self.folder)
         recipe = folder.recipe()
+        if not self.data and not recipe.data.is_dir():
+            raise ValueError(
+                f"{recipe.data}: the corpus of this run is not there; give --data, "
+                "the folder where it lies now"
+            )
         corpus = PreparedCorpus(self.data or recipe.data)
+        self._compare(folder, corpus)
         sources, references = corpus.text(self.split)
         self._require_room(corpus, recipe.model.max_len)
         language = corpus.languages[1] or folder.languages()[1]
@@ -390,6 +401,21 @@ class Evaluate(Search):
             print(f"{name:12} {shown}")
         if self.json:
             self.json.write_text(json.dumps(results, indent=2) + "\n")
+
+    def _compare(self, folder: RunFolder, corpus: Any) -> None:
+        """See that the corpus has the run's vocabulary; say if it is another one."""
+        vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
+        if folder.tokenizer.read_bytes() != vocabulary:
+            raise ValueError(
+                f"{corpus.folder}: has another vocabulary than {self.folder}; give "
+                "--data with the corpus of this run, or score what translate writes"
+            )
+        trained_on = json.loads(folder.corpus.read_text(encoding="utf-8"))
+        if trained_on["fingerprint"] != corpus.fingerprint():
+            note = (
+                f"{corpus.folder} is not the corpus that {self.folder} was trained on"
+            )
+            print(f"note: {note}", file=sys.stderr)
 
     def _require_room(self, corpus: Any, max_len: int) -> None:
         """See before all the work that the loss of every pair can be computed."""
