@@ -33,11 +33,11 @@ class Wmt14Split:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """The pairs, in order.
 
-        Training pairs that are no text are left out: an empty side, or a character
-        that the tokenizer needs for itself. Held-out pairs are never left out.
+        A training pair is left out if a side is empty or has a character that the
+        tokenizer needs for itself. A held-out pair never is.
 
         Raises:
-            ValueError: A held-out pair is no text.
+            ValueError: A held-out pair cannot be used.
         """
         batches = self.rows.iter(batch_size=1000)  # fifty times as fast as row by row
         rows = (row for batch in batches for row in batch["translation"])
@@ -75,7 +75,7 @@ def wmt14_splits(source: str, target: str) -> dict[str, Wmt14Split]:
     splits = {}
     for name, published in SPLITS.items():
         try:
-            # Not streamed from the hub: preparation reads the text twice and goes on
+            # Not streamed from the hub: preparation reads the text twice and resumes
             # where it stopped. The library keeps it on disk and maps it into memory.
             rows = datasets.load_dataset(
                 REPOSITORY, f"{min(foreign)}-en", split=published

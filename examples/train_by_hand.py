@@ -1,0 +1,75 @@
+"""The whole of training in one loop, for those who come from nanoGPT.
+
+The package's trainer adds checkpoints, several processes, half precision, validation.
+Here is only the paper: model (§3), batches (§5.1), learning rate (§5.3), smoothed loss
+(§5.4) and search (§6.1).
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import torch
+from torch import nn
+
+from transformer_lite.batching import Batch
+from transformer_lite.config import TINY
+from transformer_lite.data.toy import generate_pairs
+from transformer_lite.loss import label_smoothed_loss
+from transformer_lite.model import Transformer
+from transformer_lite.optimizer import adam, noam_rate
+from transformer_lite.search import greedy_search
+from transformer_lite.tokenizer import BOS, EOS, PAD, Tokenizer
+
+
+def batches(pairs: list, size: int) -> Iterator[Batch]:
+    """Random batches without end."""
+    while True:
+        rows = [pairs[i] for i in torch.randint(len(pairs), (size,)).tolist()]
+        yield Batch.from_ids(*zip(*rows, strict=True))
+
+
+def translate(model: nn.Module, tokenizer: Tokenizer, sentence: str) -> str:
+    """The likeliest token at each step."""
+    src_ids = torch.tensor([[*tokenizer.encode(sentence), EOS]])
+    with torch.inference_mode():
+        found = greedy_search(
+            model.decoder.step, model.start(src_ids), torch.tensor([50]), BOS, EOS
+        )
+    return tokenizer.decode(found[0].ids)
+
+
+def main(num_pairs: int, steps: int, batch_size: int) -> float:
+    """Train on the toy grammar; return the last loss in nats per token."""
+    torch.manual_seed(1)
+    text = [(p.source, p.target) for p in islice(generate_pairs(seed=1), num_pairs)]
+    tokenizer = Tokenizer.train((line for pair in text for line in pair), 300)
+    pairs = [(tokenizer.encode(src), tokenizer.encode(tgt)) for src, tgt in text]
+    config = replace(TINY, vocab_size=tokenizer.vocab_size)
+    model = Transformer(config)
+    optimizer = adam(model.parameters())
+    for step, batch in enumerate(islice(batches(pairs, batch_size), steps), start=1):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.5 * noam_rate(step, config.d_model, warmup=150)
+        logits = model(batch.src_ids, batch.tgt_input)
+        sums = label_smoothed_loss(logits, batch.labels, 0.1, PAD)
+        loss = sums.loss / sums.tokens
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step in (1, steps) or step % 50 == 0:
+            print(f"step {step:4}   loss {loss.item():.3f}")
+    model.eval()
+    for source, target in text[:3]:
+        print(f"source       {source}\nreference    {target}")
+        print(f"translation  {translate(model, tokenizer, source)}")
+    return loss.item()
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("--num-pairs", type=int, default=2000)
+    options.add_argument("--steps", type=int, default=300)
+    options.add_argument("--batch-size", type=int, default=64)
+    main(**vars(options.parse_args()))
