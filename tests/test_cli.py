@@ -18,8 +18,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from transformer_lite import __version__, cli
+from transformer_lite import __version__
 from transformer_lite.cli import INTERRUPTED, VERBS, main, parse
+from transformer_lite.commands import translate
 from transformer_lite.config import load_recipe
 from transformer_lite.data import corpora
 from transformer_lite.data.corpora import Corpus
@@ -355,7 +356,7 @@ def test_progress_is_shown_on_a_terminal_when_it_takes_long(
     trained, tmp_path, monkeypatch, slow
 ):
     monkeypatch.setattr(Translator, "stream", upper)
-    monkeypatch.setattr(cli, "PATIENCE", 0 if slow else 60)
+    monkeypatch.setattr(translate, "PATIENCE", 0 if slow else 60)
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -1015,6 +1016,7 @@ def test_evaluate_refuses_a_target_that_is_too_long_before_all_the_work(
     pairs = [("the red dog sees a cat", "dog " * 70)] * 9
     corpus = Corpus("long", {"train": pairs, "valid": pairs, "test": pairs})
     prepare(corpus, tmp_path / "long", 25, 256, skip_unusable=False)
+    shutil.copy(trained / "tokenizer.model", tmp_path / "long")
     monkeypatch.setattr(Translator, "load", None)
     shown = fails(capsys, "evaluate", trained, "--data", tmp_path / "long")
     assert re.search(r"test has a sentence of \d+ tokens, longer than model.max", shown)

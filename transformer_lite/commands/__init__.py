@@ -1,0 +1,1 @@
+"""The command line's verbs, one a module; what is not a verb helps to read them."""

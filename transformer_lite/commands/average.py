@@ -1,0 +1,42 @@
+"""`transformer-lite average`: the last checkpoints become one.
+
+Paper: §6.1
+Chapter: 06_1_machine_translation
+Tests: tests/test_cli.py
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import (
+    Positional,
+)
+
+from transformer_lite.commands.arguments import Verb
+from transformer_lite.training.folder import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Average(Verb):
+    """Average the last checkpoints of a run."""
+
+    folder: Positional[Path]
+    """The run's folder."""
+    last: int = 5
+    """How many checkpoints."""
+
+    def run(self) -> None:
+        """Write average.safetensors beside the checkpoints."""
+        from transformer_lite.training import checkpoint
+
+        folder = RunFolder(self.folder)
+        paths = folder.step_checkpoints()
+        if not 1 <= self.last <= len(paths):
+            raise ValueError(
+                f"{folder.checkpoints}: has {len(paths)} checkpoints; --last "
+                f"{self.last} is not possible, give at least 1 and at most as many as "
+                "there are"
+            )
+        averaged = checkpoint.average(paths[-self.last :])
+        checkpoint.save_weights(folder.average, averaged)
+        print(f"averaged {', '.join(path.stem for path in paths[-self.last :])}")

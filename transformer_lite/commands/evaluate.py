@@ -1,0 +1,91 @@
+"""`transformer-lite evaluate`: translations become scores.
+
+Paper: §6.1
+Chapter: 06_1_machine_translation
+Tests: tests/test_cli.py
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from transformer_lite.commands.translate import Search
+from transformer_lite.training.folder import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(Search):
+    """Score a run's translations of one split: BLEU, chrF, loss, exact matches."""
+
+    split: str = "test"
+    """Which split of the prepared corpus."""
+    data: Path | None = None
+    """The prepared corpus, if it lies elsewhere than at training."""
+    translations: Path | None = None
+    """File to write the translations to, one a line."""
+    tokenize: str | None = None
+    """How BLEU finds words, by sacrebleu's name; by default as the language asks."""
+    json: Path | None = None
+    """File to write the scores to."""
+
+    def run(self) -> None:
+        """Print a table, and write the same as JSON."""
+        from transformer_lite.batching import fixed_batches
+        from transformer_lite.data.store import PreparedCorpus
+        from transformer_lite.inference.scores import bleu_of, score
+        from transformer_lite.training.step import validate
+
+        folder = RunFolder(self.folder)
+        recipe = folder.recipe()
+        if not self.data and not recipe.data.is_dir():
+            raise ValueError(
+                f"{recipe.data}: the corpus of this run is not there; give --data, "
+                "the folder where it lies now"
+            )
+        corpus = PreparedCorpus(self.data or recipe.data)
+        self._compare(folder, corpus)
+        sources, references = corpus.text(self.split)
+        self._require_room(corpus, recipe.model.max_len)
+        language = corpus.languages[1] or folder.languages()[1]
+        bleu_of(language, self.tokenize)  # refuses a wrong name before all the work
+        with self.translator() as (translator, weights):
+            translations = translator.translate(sources)
+        if self.translations:
+            text = "".join(f"{line}\n" for line in translations)
+            self.translations.write_bytes(text.encode("utf-8"))
+        scores = asdict(score(translations, references, language, self.tokenize))
+        batches = fixed_batches(*corpus.ids(self.split), recipe.train.batch_tokens)
+        report = validate(translator.model, batches, recipe.train.label_smoothing)
+        results = {**scores, "loss": report.loss, "nll": report.nll}
+        results["weights"] = str(weights)
+        for name, value in results.items():
+            shown = f"{value:.2f}" if isinstance(value, float) else value
+            print(f"{name:12} {shown}")
+        if self.json:
+            self.json.write_text(json.dumps(results, indent=2) + "\n")
+
+    def _compare(self, folder: RunFolder, corpus: Any) -> None:
+        """See that the corpus has the run's vocabulary; say if it is another one."""
+        vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
+        if folder.tokenizer.read_bytes() != vocabulary:
+            raise ValueError(
+                f"{corpus.folder}: has another vocabulary than {self.folder}; give "
+                "--data with the corpus of this run, or score what translate writes"
+            )
+        trained_on = json.loads(folder.corpus.read_text(encoding="utf-8"))
+        if trained_on["fingerprint"] != corpus.fingerprint():
+            note = (
+                f"{corpus.folder} is not the corpus that {self.folder} was trained on"
+            )
+            print(f"note: {note}", file=sys.stderr)
+
+    def _require_room(self, corpus: Any, max_len: int) -> None:
+        """See before all the work that the loss of every pair can be computed."""
+        longest = 1 + max(int(side.lengths.max()) for side in corpus.ids(self.split))
+        if longest > max_len:
+            raise ValueError(
+                f"{corpus.folder}: {self.split} has a sentence of {longest} tokens, "
+                f"longer than model.max_len = {max_len}; take it out and prepare again"
+            )

@@ -1,0 +1,138 @@
+"""`transformer-lite translate`: lines become lines.
+
+Paper: §6.1
+Chapter: 06_1_machine_translation
+Tests: tests/test_cli.py
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tqdm import tqdm
+from tyro.conf import (
+    Positional,
+)
+
+from transformer_lite.commands.arguments import Verb
+from transformer_lite.training.folder import RunFolder
+
+PATIENCE = 5
+"""Seconds until progress is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(Verb):
+    """A run's model, and how it searches for translations."""
+
+    less_memory: ClassVar[str] = "give a smaller --batch-sentences"
+    folder: Positional[Path]
+    """The run's folder."""
+    weights: Path | None = None
+    """A checkpoint; by default the average, else the best, else the newest."""
+    beam: int | None = None
+    """Beam size; 1 is greedy search."""
+    alpha: float | None = None
+    """Exponent of the length penalty."""
+    batch_sentences: int | None = None
+    """Sentences translated at once."""
+    workers: int = 1
+    """Processes that translate; on CPUs one for each core pays for many sentences."""
+
+    @contextmanager
+    def translator(self) -> Iterator[tuple[Any, Path]]:
+        """A `Translator` with its workers, and where its weights come from."""
+        from transformer_lite.inference.parallel import parallel_translator
+        from transformer_lite.inference.translator import Translator
+        from transformer_lite.training.hardware import keep_freed_memory
+
+        if self.workers < 1:
+            raise ValueError(f"--workers {self.workers} is impossible; give at least 1")
+        keep_freed_memory()
+        run = RunFolder(self.folder)
+        if run.corpus.exists() and not run.config.exists():
+            raise ValueError(
+                f"{self.folder}: a prepared corpus; give the folder that `train` wrote"
+            )
+        weights = self.weights or run.default_weights()
+        translator = Translator.load(self.folder, weights)
+        given = {"beam_size": self.beam, "alpha": self.alpha}
+        given["batch_sentences"] = self.batch_sentences
+        given = {name: value for name, value in given.items() if value is not None}
+        translator.search = replace(translator.search, **given)
+        if self.workers == 1:
+            yield translator, weights
+            return
+        with parallel_translator(translator, self.workers) as several:
+            yield several, weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translate(Search):
+    """Translate a file or standard input, one line in, one line out."""
+
+    file: Positional[Path | None] = None
+    """Text to translate, one sentence a line; by default standard input."""
+    out: Path | None = None
+    """File to write; by default standard output."""
+
+    def run(self) -> None:
+        """Translate every line; an empty line, and one that is too long, stays empty.
+
+        Raises:
+            SystemExit: With status 1, all being written, if a line was too long.
+        """
+        too_long = []
+
+        def warn(message: str) -> None:
+            print(f"{self.program()}: {message}; left empty", file=sys.stderr)
+            too_long.append(message)
+
+        with (
+            _opened(self.file, "rb", sys.stdin.buffer) as source,
+            self.translator() as (translator, weights),
+            _opened(self.out, "wb", sys.stdout.buffer) as target,
+        ):
+            print(f"weights: {weights}", file=sys.stderr)
+            typed = source.isatty()
+            if typed:
+                print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
+            lines = _decoded(source, str(self.file or "standard input"))
+            # A bar would tear the lines apart that are shown on the same terminal.
+            quiet = target.isatty() or not sys.stderr.isatty()
+            lines = iter(tqdm(lines, unit="line", delay=PATIENCE, disable=quiet))
+            for translation in translator.stream(lines, warn, 1 if typed else None):
+                # In UTF-8 as the input is, whatever the terminal's language.
+                target.write(translation.encode("utf-8") + b"\n")
+                target.flush()
+        if too_long:
+            sys.exit(1)
+
+
+@contextmanager
+def _opened(path: Path | None, mode: str, standard: Any) -> Iterator[Any]:
+    """The file at `path`, or the standard one, which stays open."""
+    if path is None:
+        yield standard
+    else:
+        with path.open(mode) as file:
+            yield file
+
+
+def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines as text, each as soon as it is there; a line feed alone ends a line.
+
+    Raises:
+        ValueError: A line is not UTF-8.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name}, line {number}: not UTF-8 (byte {error.start + 1}); "
+                "convert the text to UTF-8"
+            ) from error
