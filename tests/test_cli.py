@@ -1018,8 +1018,10 @@ def test_evaluate_refuses_a_target_that_is_too_long_before_all_the_work(
     prepare(corpus, tmp_path / "long", 25, 256, skip_unusable=False)
     shutil.copy(trained / "tokenizer.model", tmp_path / "long")
     monkeypatch.setattr(Translator, "load", None)
-    shown = fails(capsys, "evaluate", trained, "--data", tmp_path / "long")
-    assert re.search(r"test has a sentence of \d+ tokens, longer than model.max", shown)
+    with pytest.raises(SystemExit):
+        run("evaluate", trained, "--data", tmp_path / "long")
+    said = capsys.readouterr().err  # and a note that this is another corpus
+    assert re.search(r"error: .*a sentence of \d+ tokens, longer than model.max", said)
 
 
 def test_evaluate_refuses_an_unknown_tokenizer_before_all_the_work(
