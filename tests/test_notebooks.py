@@ -64,7 +64,7 @@ def public_names():
     """Every public name that a module of the package defines."""
     sources = [
         path.read_text(encoding="utf-8")
-        for path in (ROOT / "transformer_lite").glob("*.py")
+        for path in (ROOT / "transformer_lite").rglob("*.py")
     ]
     names = set()
     for source in sources:
@@ -415,6 +415,15 @@ def test_code_cells_are_short(path):
 def test_length_suits_one_sitting(path):
     texts = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
     assert 1500 <= sum(len(text.split()) for text in texts) <= 3000
+
+
+@every_notebook
+def test_files_of_the_repository_that_the_text_names_exist(path):
+    named = re.findall(
+        r"(?:tests|transformer_lite|results|book)/[\w./-]+\.(?:py|json|md|toml)",
+        "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown"),
+    )
+    assert not {name for name in named if not (ROOT / name).exists()}
 
 
 @every_notebook
