@@ -23,8 +23,8 @@ from torch.nn import functional as F
 class LossSums(NamedTuple):
     """Sums over a batch's real target tokens, and how many these are.
 
-    Whoever trains divides, by the count over all batches of a step and over all
-    processes. A mean per batch would weigh a token by the company it keeps.
+    The training step divides by the count over all its batches and processes. A mean
+    per batch would weigh a token by the company it keeps.
     """
 
     loss: Float[Tensor, ""]

@@ -54,11 +54,11 @@ class Progress(NamedTuple):
 
 
 class Journal:
-    """The progress of a folder in the making, on disk after every piece of work.
+    """How far the writing of a folder is, on disk after every piece of work.
 
     Args:
-        folder: The folder in the making. What is there stays if it was made by the
-            same request, and is removed otherwise.
+        folder: The folder that is being written. What is there stays if it was written
+            for the same request, and is removed otherwise.
         request: All that the result depends on, for JSON; None if that is not known.
     """
 

@@ -229,19 +229,25 @@ class Speaker:
     def reference(self, order: str, subject: Phrase, thing: Phrase) -> Phrase:
         """A second clause, with an "it" that can only mean one noun of the first."""
         because = unit("", ",") + unit(*self.choose(CONJUNCTIONS))
-        roll, animal = self.rng.random(), subject.noun.kind == "animal"
-        if animal or roll < 0.3:
+        share = self.rng.random()
+        if subject.noun.kind == "animal":
             # Only the animal can be hungry, and only the thing can be broken.
-            who, kinds = (subject, LIVING) if animal and roll < 0.6 else (thing, THINGS)
-            it, quality = pronoun(who, "nominative"), self.choose(ADJECTIVES[kinds])
-            return because + clause("last", it, Verb("is", "ist"), unit(*quality))
+            about = (subject, LIVING) if share < 0.6 else (thing, THINGS)
+            return because + self.state_of(*about)
+        if share < 0.3:  # 30 of 100 sentences about a person
+            return because + self.state_of(thing, THINGS)
         verb, it = self.verb("person", thing.noun.kind), pronoun(thing, "accusative")
-        if order == "last" or roll < 0.5:
+        if order == "last" or share < 0.5:  # 20 more
             return because + clause("last", self.noun(PERSON), verb, it)
-        if roll < 0.75:
+        if share < 0.75:  # 25 more, and 25 are left
             return unit("and", "und") + clause("second", Phrase(), verb, it)
         but = unit(",", ",") + unit("but", "aber")
         return but + clause("second", self.noun(PERSON), verb, it)
+
+    def state_of(self, phrase: Phrase, kinds: tuple) -> Phrase:
+        """What "it", the noun of the phrase, is: hungry, say, or broken."""
+        it, quality = pronoun(phrase, "nominative"), self.choose(ADJECTIVES[kinds])
+        return clause("last", it, Verb("is", "ist"), unit(*quality))
 
     def sentence(self) -> Phrase:
         """An opening, a clause and, most of the time, a second clause about "it"."""
