@@ -6,9 +6,13 @@ Here is only the paper: model (§3), batches (§5.1), learning rate (§5.3), smo
 """
 
 import argparse
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+
+# Threads that spin while they wait for each other stand still beside other work.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when PyTorch is loaded
 
 import torch
 from torch import nn

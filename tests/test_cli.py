@@ -516,7 +516,8 @@ def test_without_a_verb_all_are_shown(capsys, words, status):
 
 
 @pytest.mark.parametrize(
-    ("verb", "remedy"), [("tranlsate", "did you mean translate?"), ("go", "see --help")]
+    ("verb", "remedy"),
+    [("tranlsate", "did you mean translate?"), ("go", "see transformer-lite --help")],
 )
 def test_an_unknown_verb_is_one_line(capsys, verb, remedy):
     with pytest.raises(SystemExit) as caught:
@@ -990,6 +991,56 @@ def test_a_line_that_is_too_long_does_not_lose_the_others(trained, capsys, stdin
     assert shown.out == f"{first}\n\n\n\n{last}\n"
 
 
+def test_translate_never_writes_over_the_text_it_reads(trained, capsys, tmp_path):
+    text = write(tmp_path / "in", ["the"])
+    shown = fails(capsys, "translate", trained, text, "--out", text)
+    assert "in: is the text to translate; give another --out" in shown
+    assert text.read_text() == "the\n"
+
+
+def test_an_output_that_is_not_whole_is_not_there(trained, capsys, tmp_path):
+    (tmp_path / "in").write_bytes(b"the\nf\xfcr\n")
+    (tmp_path / "out").write_text("old")
+    fails(capsys, "translate", trained, tmp_path / "in", "--out", tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_translate_names_a_text_and_first_of_all_a_run_that_are_not_there(
+    trained, capsys, tmp_path
+):
+    shown = fails(capsys, "translate", trained, tmp_path / "no.txt")
+    assert "no.txt: no such file; give a text file, or pipe text in" in shown
+    shown = fails(capsys, "translate", tmp_path / "no", tmp_path / "no.txt")
+    assert "no/config.json: no such file; give the folder of a run" in shown
+
+
+def test_an_unknown_option_is_named_wherever_it_stands(trained, capsys):
+    for words in (["--nonsense", 2, trained], [trained, "--nonsense", 2]):
+        shown = fails(capsys, "translate", *words)
+        assert "no option --nonsense; see transformer-lite translate --help" in shown
+
+
+def test_train_does_not_spoil_a_prepared_corpus(data, capsys):
+    before = contents(data)
+    shown = fails(capsys, "train", "toy", "--data", data, "--out", data)
+    assert "a prepared corpus; give the run another --out" in shown
+    assert contents(data) == before
+
+
+def test_evaluate_takes_pairs_longer_than_a_batch_and_makes_folders(
+    trained, data, tmp_path
+):
+    longest = 1 + max(int(s.lengths.max()) for s in PreparedCorpus(data).ids("test"))
+    settings = json.loads((trained / "config.json").read_text())
+    settings["train"]["batch_tokens"] = longest - 1
+    copy = shutil.copytree(trained, tmp_path / "run")
+    (copy / "config.json").write_text(json.dumps(settings))
+    written = tmp_path / "new" / "out.json"
+    run("evaluate", copy, "--json", written)
+    assert json.loads(written.read_text())["loss"] > 0
+
+
 def test_translate_names_a_file_that_is_not_utf8(trained, capsys, tmp_path):
     (tmp_path / "in").write_bytes(b"the\nf\xfcr\n")
     shown = fails(capsys, "translate", trained, tmp_path / "in")
@@ -1049,7 +1100,7 @@ def test_evaluate_scores_as_the_target_language_needs_it(
 
 def test_evaluate_names_the_splits_there_are(trained, capsys):
     shown = fails(capsys, "evaluate", trained, "--split", "tset")
-    assert 'no split "tset"; it has train, valid, test' in shown
+    assert 'no split "tset"; name one of train, valid, test' in shown
 
 
 def other_data(folder, vocab_size):

@@ -56,7 +56,7 @@ def parse(arguments: Sequence[str] | None = None) -> Verb:
         print(f"transformer-lite {__version__}")
         sys.exit(0)
     if name not in VERBS:
-        hint = nearest(name, {verb: verb for verb in VERBS})
+        hint = nearest(name, {verb: verb for verb in VERBS}, "transformer-lite")
         _fail("transformer-lite", f'no verb "{name}"; {hint}')
     with _reported(VERBS[name]):
         return VERBS[name].parse(words)

@@ -49,10 +49,14 @@ def parse(verb: type[Verb], words: Sequence[str], default: Verb | None = None) -
         SystemExit: Help was asked for, and shown.
     """
 
+    for word in words:
+        if _is_unknown(word, verb):
+            hint = nearest(word, _options(verb), verb.program())
+            raise ValueError(f"no option {word}; {hint}")
+
     def refuse(event: refusal.ParseErrorEvent) -> None:
-        if message := _message(event, verb):
-            end = "" if message.endswith("?") else f"; see {verb.program()} --help"
-            raise ValueError(message + end)
+        if message := _message(event):
+            raise ValueError(f"{message}; see {verb.program()} --help")
 
     markers = (DisallowNone, PositionalMetavarFromFieldName)
     with refusal.on_parse_error(refuse):
@@ -61,7 +65,14 @@ def parse(verb: type[Verb], words: Sequence[str], default: Verb | None = None) -
         )
 
 
-def _message(event: refusal.ParseErrorEvent, verb: type[Verb]) -> str | None:
+def _is_unknown(word: str, verb: type[Verb]) -> bool:
+    """Whether a word is an option, but none of the verb's."""
+    option = word.partition("=")[0].replace("_", "-")
+    known = {*_options(verb).values(), "--help"}
+    return option.startswith("--") and not {option, option.replace("no-", "")} & known
+
+
+def _message(event: refusal.ParseErrorEvent) -> str | None:
     """What is wrong with the arguments; None if only tyro knows how to say it."""
     message = None
     match event:
@@ -70,8 +81,6 @@ def _message(event: refusal.ParseErrorEvent, verb: type[Verb]) -> str | None:
             | refusal.MissingArgs(unrecognized_tokens=[word, *_])
         ):
             message = f'"{word}" is one argument too many'
-            if word.startswith("-"):
-                message = f"no option {word}; {nearest(word, _options(verb))}"
         case refusal.MissingArgs(missing_arguments=missing):
             names = " and ".join(_shown(found.arg) for found in missing)
             message = f"{names} {'is' if len(missing) == 1 else 'are'} missing"
@@ -107,11 +116,11 @@ def _options(verb: type[Verb]) -> dict[str, str]:
     return options | {option: option for option in options.values()}
 
 
-def nearest(word: str, names: Mapping[str, str]) -> str:
-    """What was perhaps meant by a word that is none of the names."""
+def nearest(word: str, names: Mapping[str, str], program: str) -> str:
+    """What was perhaps meant by a word that is none of the names, or where they are."""
     spelled = word.partition("=")[0].replace("_", "-")
-    found = get_close_matches(spelled, names, n=1)
-    return f"did you mean {names[found[0]]}?" if found else "see --help"
+    found = get_close_matches(spelled, names, n=1, cutoff=0.7)
+    return f"did you mean {names[found[0]]}?" if found else f"see {program} --help"
 
 
 def unchecked(config: type) -> type:

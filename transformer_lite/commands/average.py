@@ -8,9 +8,7 @@ Tests: tests/test_cli.py
 from dataclasses import dataclass
 from pathlib import Path
 
-from tyro.conf import (
-    Positional,
-)
+from tyro.conf import Positional
 
 from transformer_lite.commands.arguments import Verb
 from transformer_lite.training.folder import RunFolder

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from transformer_lite.commands.translate import Search
+from transformer_lite.config import Recipe
+from transformer_lite.files import write_whole
 from transformer_lite.training.folder import RunFolder
 
 
@@ -32,12 +34,11 @@ class Evaluate(Search):
 
     def run(self) -> None:
         """Print a table, and write the same as JSON."""
-        from transformer_lite.batching import fixed_batches
         from transformer_lite.data.store import PreparedCorpus
         from transformer_lite.inference.scores import bleu_of, score
         from transformer_lite.training.step import validate
 
-        folder = RunFolder(self.folder)
+        folder = self.trained()
         recipe = folder.recipe()
         if not self.data and not recipe.data.is_dir():
             raise ValueError(
@@ -47,16 +48,15 @@ class Evaluate(Search):
         corpus = PreparedCorpus(self.data or recipe.data)
         self._compare(folder, corpus)
         sources, references = corpus.text(self.split)
-        self._require_room(corpus, recipe.model.max_len)
+        batches = self._batches(corpus, recipe)
         language = corpus.languages[1] or folder.languages()[1]
         bleu_of(language, self.tokenize)  # refuses a wrong name before all the work
         with self.translator() as (translator, weights):
             translations = translator.translate(sources)
         if self.translations:
-            text = "".join(f"{line}\n" for line in translations)
-            self.translations.write_bytes(text.encode("utf-8"))
+            text = "".join(f"{line}\n" for line in translations).encode("utf-8")
+            write_whole(self.translations, lambda partial: partial.write_bytes(text))
         scores = asdict(score(translations, references, language, self.tokenize))
-        batches = fixed_batches(*corpus.ids(self.split), recipe.train.batch_tokens)
         report = validate(translator.model, batches, recipe.train.label_smoothing)
         results = {**scores, "loss": report.loss, "nll": report.nll}
         results["weights"] = str(weights)
@@ -64,7 +64,8 @@ class Evaluate(Search):
             shown = f"{value:.2f}" if isinstance(value, float) else value
             print(f"{name:12} {shown}")
         if self.json:
-            self.json.write_text(json.dumps(results, indent=2) + "\n")
+            table = json.dumps(results, indent=2) + "\n"
+            write_whole(self.json, lambda partial: partial.write_text(table))
 
     def _compare(self, folder: RunFolder, corpus: Any) -> None:
         """See that the corpus has the run's vocabulary; say if it is another one."""
@@ -81,11 +82,20 @@ class Evaluate(Search):
             )
             print(f"note: {note}", file=sys.stderr)
 
-    def _require_room(self, corpus: Any, max_len: int) -> None:
-        """See before all the work that the loss of every pair can be computed."""
-        longest = 1 + max(int(side.lengths.max()) for side in corpus.ids(self.split))
-        if longest > max_len:
+    def _batches(self, corpus: Any, recipe: Recipe) -> list:
+        """The split's batches, made before all the work.
+
+        Raises:
+            ValueError: A pair is longer than the model allows.
+        """
+        from transformer_lite.batching import fixed_batches
+
+        sides = corpus.ids(self.split)
+        longest = 1 + max(int(side.lengths.max()) for side in sides)
+        if longest > recipe.model.max_len:
             raise ValueError(
                 f"{corpus.folder}: {self.split} has a sentence of {longest} tokens, "
-                f"longer than model.max_len = {max_len}; take it out and prepare again"
+                f"longer than model.max_len = {recipe.model.max_len}; take it out and "
+                "prepare again"
             )
+        return fixed_batches(*sides, max(longest, recipe.train.batch_tokens))

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tyro.conf import (
-    Positional,
-)
+from tyro.conf import Positional
 
 from transformer_lite.commands.arguments import Verb
 from transformer_lite.training.folder import RunFolder

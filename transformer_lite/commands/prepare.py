@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import (
-    FlagCreatePairsOff,
-    Positional,
-)
+from tyro.conf import FlagCreatePairsOff, Positional
 
 from transformer_lite.commands.arguments import Verb
 from transformer_lite.tokenizer import VOCAB_SENTENCES
@@ -80,7 +77,10 @@ class Prepare(Verb):
 
         given = {"train": self.train, "valid": self.valid, "test": self.test}
         given = {split: paths for split, paths in given.items() if paths}
-        form = "prepare files --train SOURCE TARGET --valid SOURCE TARGET"
+        form = (
+            "prepare files --train SOURCE TARGET --valid SOURCE TARGET, or instead of "
+            "two files one with a tab between source and target"
+        )
         if self.corpus != "files":
             if given and self.corpus in ("toy", "multi30k", "wmt14"):
                 raise ValueError(
@@ -93,6 +93,7 @@ class Prepare(Verb):
                     f"--{split} has {len(paths)} files; give source and target, or one "
                     "file with a tab between them"
                 )
-        if not {"train", "valid"} <= given.keys():
-            raise ValueError(f"files of your own: write {form}")
+        for split in ("train", "valid"):
+            if split not in given:
+                raise ValueError(f"--{split} is missing; write {form}")
         return corpus_of_files(**given, languages=(self.source, self.target))

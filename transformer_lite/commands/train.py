@@ -12,9 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from tyro.conf import (
-    Positional,
-)
+from tyro.conf import Positional
 
 from transformer_lite.commands.arguments import Verb, configurations, parse, unchecked
 from transformer_lite.config import (
@@ -36,7 +34,7 @@ _Model, _Train, _Search = map(unchecked, (ModelConfig, TrainConfig, SearchConfig
 class Train(Verb):
     """Train a model by a recipe; resumes from the last checkpoint in --out.
 
-    The defaults shown are the paper's; `train RECIPE --help` shows the recipe's.
+    The defaults shown are the recipe's, and without a recipe the paper's.
     """
 
     less_memory: ClassVar[str] = (

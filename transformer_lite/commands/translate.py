@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tqdm import tqdm
-from tyro.conf import (
-    Positional,
-)
+from tyro.conf import Positional
 
 from transformer_lite.commands.arguments import Verb
 from transformer_lite.training.folder import RunFolder
@@ -42,6 +40,20 @@ class Search(Verb):
     workers: int = 1
     """Processes that translate; on CPUs one for each core pays for many sentences."""
 
+    def trained(self) -> RunFolder:
+        """The run's folder.
+
+        Raises:
+            ValueError: It holds no run.
+        """
+        run = RunFolder(self.folder)
+        if run.corpus.exists() and not run.config.exists():
+            raise ValueError(
+                f"{self.folder}: a prepared corpus; give the folder that `train` wrote"
+            )
+        run.recipe()
+        return run
+
     @contextmanager
     def translator(self) -> Iterator[tuple[Any, Path]]:
         """A `Translator` with its workers, and where its weights come from."""
@@ -52,12 +64,7 @@ class Search(Verb):
         if self.workers < 1:
             raise ValueError(f"--workers {self.workers} is impossible; give at least 1")
         keep_freed_memory()
-        run = RunFolder(self.folder)
-        if run.corpus.exists() and not run.config.exists():
-            raise ValueError(
-                f"{self.folder}: a prepared corpus; give the folder that `train` wrote"
-            )
-        weights = self.weights or run.default_weights()
+        weights = self.weights or self.trained().default_weights()
         translator = Translator.load(self.folder, weights)
         given = {"beam_size": self.beam, "alpha": self.alpha}
         given["batch_sentences"] = self.batch_sentences
@@ -85,6 +92,11 @@ class Translate(Search):
         Raises:
             SystemExit: With status 1, all being written, if a line was too long.
         """
+        self.trained()  # without a run there is nothing to read a text for
+        if self.file and self.out and self.file.resolve() == self.out.resolve():
+            raise ValueError(
+                f"{self.out}: is the text to translate; give another --out"
+            )
         too_long = []
 
         def warn(message: str) -> None:
@@ -92,9 +104,9 @@ class Translate(Search):
             too_long.append(message)
 
         with (
-            _opened(self.file, "rb", sys.stdin.buffer) as source,
+            _read(self.file) as source,
+            _written(self.out) as target,
             self.translator() as (translator, weights),
-            _opened(self.out, "wb", sys.stdout.buffer) as target,
         ):
             print(f"weights: {weights}", file=sys.stderr)
             typed = source.isatty()
@@ -113,13 +125,34 @@ class Translate(Search):
 
 
 @contextmanager
-def _opened(path: Path | None, mode: str, standard: Any) -> Iterator[Any]:
-    """The file at `path`, or the standard one, which stays open."""
+def _read(path: Path | None) -> Iterator[Any]:
+    """The file at `path`, or standard input, which stays open."""
     if path is None:
-        yield standard
-    else:
-        with path.open(mode) as file:
+        yield sys.stdin.buffer
+        return
+    if not path.is_file():
+        raise ValueError(
+            f"{path}: no such file; give a text file, or pipe text in: "
+            'echo "…" | transformer-lite translate RUN'
+        )
+    with path.open("rb") as file:
+        yield file
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[Any]:
+    """A file that is at `path` once the block has ended well, or standard output."""
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    partial = path.with_name(path.name + ".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with partial.open("wb") as file:
             yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:

@@ -76,7 +76,8 @@ class PreparedCorpus:
             left_out = dict(summary.get("left_out", {}))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{folder}: not a prepared corpus; run `prepare` with --out {folder}"
+                f"{folder}: not a prepared corpus; run `prepare` with --out {folder}, "
+                "or name another one with --data"
             ) from error
         self.folder = folder
         self.name = name
@@ -121,9 +122,7 @@ class PreparedCorpus:
     def _require(self, split: str) -> None:
         if split not in self.sizes:
             known = ", ".join(self.sizes)
-            raise ValueError(
-                f'{self.folder}: no split "{split}"; it has {known}, name one of them'
-            )
+            raise ValueError(f'{self.folder}: no split "{split}"; name one of {known}')
 
     def _sequences(self, split: str, side: str) -> Sequences:
         sequences = load_sequences(self.folder, split, side)

@@ -133,6 +133,8 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
 def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None:
     """Make the run's folder, or see that it holds the same run."""
     out = folder.path
+    if folder.corpus.exists() and not folder.config.exists():
+        raise ValueError(f"{out}: a prepared corpus; give the run another --out")
     # Without weights there is nothing that another run could spoil.
     begun = any(folder.checkpoints.glob("*.safetensors"))
     if begun:
