@@ -363,6 +363,21 @@ def test_a_checkpoint_that_a_signal_caused_is_in_no_average(
     assert not [name for name in saved if "00000005" in name]
 
 
+@pytest.mark.parametrize(("step", "averaged"), [(2, [2]), (5, [3, 5])])
+def test_where_a_signal_stopped_a_run_that_is_to_end_there_its_weights_are_averaged(
+    tmp_path, monkeypatch, step, averaged
+):
+    interrupt(tmp_path, monkeypatch, step, signal.SIGTERM)
+    folder = RunFolder(tmp_path)
+    stopped = checkpoint.read_weights(folder.weights_after(step, stopped=True))
+    train(tmp_path, max_steps=step)
+    paths = [folder.weights_after(number) for number in averaged]
+    assert folder.resumable_checkpoints() == paths
+    assert same_weights(checkpoint.read_weights(paths[-1]), stopped)
+    average = checkpoint.read_weights(folder.average)
+    assert same_weights(average, checkpoint.average(paths))
+
+
 def test_a_signal_at_a_regular_checkpoint_adds_none(tmp_path, monkeypatch):
     interrupt(tmp_path, monkeypatch, 6, signal.SIGTERM)
     assert names(tmp_path, "step-*.safetensors") == [

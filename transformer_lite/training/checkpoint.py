@@ -109,8 +109,11 @@ def average(paths: Sequence[Path]) -> Weights:
     Summed in float64, one file in memory at a time.
 
     Raises:
-        ValueError: A file is damaged, or the files belong to different models.
+        ValueError: A file is damaged, the files belong to different models, or there
+            are none.
     """
+    if not paths:
+        raise ValueError("no checkpoints to average; train to a checkpoint first")
     total: Weights = {}
     for path in paths:
         weights = read_weights(path)
@@ -280,7 +283,10 @@ class TrainingState:
             ) from error
 
     def average(self, folder: RunFolder) -> None:
-        """Write the mean of the last checkpoints."""
+        """Write the mean of the last checkpoints, this state's among them."""
+        if not folder.weights_after(self.step).exists():
+            # A signal stopped the run here, when this was not to be its last step.
+            self.save(folder)
         # Deviation D8: checkpoints a number of steps apart, not ten minutes, so that
         # the average does not depend on how fast the machine is.
         last = folder.step_checkpoints()[-self.config.average_checkpoints :]
