@@ -607,6 +607,14 @@ def test_an_interrupted_run_in_fp16_ends_with_the_same_weights(tmp_path, monkeyp
     assert same_file(tmp_path / "one", tmp_path / "two", "average.safetensors")
 
 
+@pytest.mark.parametrize(("first", "then"), [("fp32", "fp16"), ("fp16", "fp32")])
+def test_a_run_resumes_in_another_precision(tmp_path, monkeypatch, first, then):
+    interrupt(tmp_path, monkeypatch, 5, signal.SIGTERM, precision=first)
+    made = train(tmp_path, precision=then)
+    assert made.state.step == 11
+    assert made.state.scaler.is_enabled() == (then == "fp16")
+
+
 def test_checkpoints_are_written_by_the_clock_where_minutes_are_given(tmp_path):
     train(tmp_path, checkpoint_minutes=1e-9, average_checkpoints=4)
     saved = RunFolder(tmp_path).step_checkpoints()

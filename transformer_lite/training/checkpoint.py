@@ -275,7 +275,8 @@ class TrainingState:
             self.skipped = training["skipped"]
             self.optimizer.load_state_dict(training["optimizer"])
             self.schedule.load_state_dict(training["schedule"])
-            self.scaler.load_state_dict(training["scaler"])
+            if training["scaler"]:  # empty where the precision was not fp16
+                self.scaler.load_state_dict(training["scaler"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
                 f"{path}: not the training state of this run; delete it and "
