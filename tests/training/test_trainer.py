@@ -9,6 +9,7 @@ import subprocess
 import sys
 from itertools import count, islice
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -296,6 +297,14 @@ def test_a_run_resumes_from_the_newest_checkpoint_that_has_a_state(whole, tmp_pa
     (tmp_path / "checkpoints" / "step-00000006.training.pt").unlink()
     train(tmp_path)
     assert same_file(whole, tmp_path, "step-00000011.safetensors")
+
+
+def test_one_process_alone_compares_its_checkpoint_with_nobodys(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 5, "crash")
+    checksum = mock.Mock()
+    monkeypatch.setattr(checkpoint.TrainingState, "_checksum", checksum)
+    train(tmp_path)
+    assert not checksum.called
 
 
 def test_a_foreign_training_state_is_named(tmp_path):
