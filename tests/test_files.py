@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from filelock import FileLock
+from safetensors.torch import save_file
 
 from transformer_lite.files import only_process, write_whole
 
@@ -76,6 +78,19 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path):
 
     write_whole(path, write)
     assert path.read_text() == "whole"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sets permissions")
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
+def test_weights_have_the_permissions_of_any_new_file(tmp_path, umask):
+    (tmp_path / "w.partial").touch(0o600)  # left by a killed process
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "w", lambda p: save_file({"a": torch.ones(3)}, p))
+        (tmp_path / "new").write_text("by open()")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "w").stat().st_mode == (tmp_path / "new").stat().st_mode
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from safetensors import SafetensorError
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Have `write` fill a file beside `path`, and rename it when it is whole.
 
+    It may be read by whoever the umask lets, even if `write` is stricter.
+
     Raises:
         OSError: The disk is full or the folder may not be written to; what was at
             `path` is untouched.
@@ -25,7 +27,11 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)  # one that a killed process has left
+        partial.touch()
+        mode = partial.stat().st_mode
         write(partial)
+        partial.chmod(mode)  # safetensors lets only the owner read its files
         with partial.open("r+b") as file:  # Windows flushes only what may be written
             os.fsync(file.fileno())
         partial.replace(path)

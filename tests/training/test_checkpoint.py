@@ -82,6 +82,11 @@ def test_average_of_three_is_numpys_mean(tmp_path):
         )
 
 
+def test_without_checkpoints_there_is_no_average():
+    with pytest.raises(ValueError, match="no checkpoints to average"):
+        checkpoint.average([])
+
+
 @pytest.mark.parametrize("other", ["width", "names"])
 def test_checkpoints_of_different_models_are_not_averaged(tmp_path, other):
     one, two = saved(tmp_path / "1.safetensors"), tmp_path / "2.safetensors"

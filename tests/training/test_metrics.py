@@ -220,3 +220,19 @@ def test_a_summary_adds_up_what_was_measured(tmp_path):
     assert "perplexity 7.50 at step 1" in text
     assert "BLEU 31.2" in text
     assert "skipped    3 steps" in text
+
+
+STEP = {"tokens": 6, "tokens_per_second": 3, "train_loss": 3.0, "skipped_steps": 0}
+
+
+def test_a_summary_of_a_run_without_validations_tells_its_steps(tmp_path):
+    with Metrics(tmp_path) as metrics:
+        metrics.add(1, **STEP)
+        text = run_summary(Recipe(data=Path("data")), metrics)
+    assert "steps      1, 6 target tokens" in text
+    assert "validation" not in text
+
+
+def test_a_summary_of_a_run_without_records_says_so(tmp_path):
+    text = run_summary(Recipe(data=Path("data")), Metrics(tmp_path))
+    assert re.match(r"steps +none in .*metrics\.jsonl\naverage ", text)

@@ -246,9 +246,12 @@ def test_a_run_does_not_resume_with_other_settings(recipe, tmp_path, part, value
         {"average_checkpoints": 1},
         {"checkpoint_every": 1},
         {"validate_every": 4},
+        {"precision": "bf16"},
     ],
 )
-def test_a_run_resumes_with_more_steps_or_other_intervals(recipe, tmp_path, values):
+def test_a_run_resumes_with_other_steps_intervals_or_precision(
+    recipe, tmp_path, values
+):
     out = tmp_path / "run"
     train_recipe(recipe, out)
     more = {"max_steps": 6, **values}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from itertools import count, islice
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -298,6 +299,14 @@ def test_a_run_resumes_from_the_newest_checkpoint_that_has_a_state(whole, tmp_pa
     assert same_file(whole, tmp_path, "step-00000011.safetensors")
 
 
+def test_one_process_alone_compares_its_checkpoint_with_nobodys(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 5, "crash")
+    checksum = mock.Mock()
+    monkeypatch.setattr(checkpoint.TrainingState, "_checksum", checksum)
+    train(tmp_path)
+    assert not checksum.called
+
+
 def test_a_foreign_training_state_is_named(tmp_path):
     train(tmp_path, max_steps=3)
     state = tmp_path / "checkpoints" / "step-00000003.training.pt"
@@ -361,6 +370,21 @@ def test_a_checkpoint_that_a_signal_caused_is_in_no_average(
     saved = names(tmp_path, "step-*.safetensors")
     assert "step-00000003.safetensors" in saved
     assert not [name for name in saved if "00000005" in name]
+
+
+@pytest.mark.parametrize(("step", "averaged"), [(2, [2]), (5, [3, 5])])
+def test_where_a_signal_stopped_a_run_that_is_to_end_there_its_weights_are_averaged(
+    tmp_path, monkeypatch, step, averaged
+):
+    interrupt(tmp_path, monkeypatch, step, signal.SIGTERM)
+    folder = RunFolder(tmp_path)
+    stopped = checkpoint.read_weights(folder.weights_after(step, stopped=True))
+    train(tmp_path, max_steps=step)
+    paths = [folder.weights_after(number) for number in averaged]
+    assert folder.resumable_checkpoints() == paths
+    assert same_weights(checkpoint.read_weights(paths[-1]), stopped)
+    average = checkpoint.read_weights(folder.average)
+    assert same_weights(average, checkpoint.average(paths))
 
 
 def test_a_signal_at_a_regular_checkpoint_adds_none(tmp_path, monkeypatch):
@@ -590,6 +614,14 @@ def test_an_interrupted_run_in_fp16_ends_with_the_same_weights(tmp_path, monkeyp
     interrupt(tmp_path / "two", monkeypatch, 8, signal.SIGTERM, precision="fp16")
     train(tmp_path / "two", precision="fp16")
     assert same_file(tmp_path / "one", tmp_path / "two", "average.safetensors")
+
+
+@pytest.mark.parametrize(("first", "then"), [("fp32", "fp16"), ("fp16", "fp32")])
+def test_a_run_resumes_in_another_precision(tmp_path, monkeypatch, first, then):
+    interrupt(tmp_path, monkeypatch, 5, signal.SIGTERM, precision=first)
+    made = train(tmp_path, precision=then)
+    assert made.state.step == 11
+    assert made.state.scaler.is_enabled() == (then == "fp16")
 
 
 def test_checkpoints_are_written_by_the_clock_where_minutes_are_given(tmp_path):

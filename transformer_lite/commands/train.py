@@ -25,7 +25,7 @@ from transformer_lite.config import (
 )
 
 INTERRUPTED = 130
-"""Exit status of a run that a signal ended, as shells give it."""
+"""Exit status of what a signal ended, as shells give it."""
 
 _Model, _Train, _Search = map(unchecked, (ModelConfig, TrainConfig, SearchConfig))
 
@@ -101,6 +101,8 @@ class Train(Verb):
         recipe = self.settings()
         if not train_recipe(recipe, out, ValidationSamples):
             print("stopped; the same command resumes the run", file=sys.stderr)
-            sys.exit(INTERRUPTED)
+            # torchrun takes any other status for a failure, and restarts the run.
+            under_torchrun = "TORCHELASTIC_RESTART_COUNT" in os.environ
+            sys.exit(0 if under_torchrun else INTERRUPTED)
         if os.environ.get("RANK", "0") == "0":  # one process speaks for all
             print(f"{out}: all {recipe.train.max_steps:,} steps are done")

@@ -109,8 +109,11 @@ def average(paths: Sequence[Path]) -> Weights:
     Summed in float64, one file in memory at a time.
 
     Raises:
-        ValueError: A file is damaged, or the files belong to different models.
+        ValueError: A file is damaged, the files belong to different models, or there
+            are none.
     """
+    if not paths:
+        raise ValueError("no checkpoints to average; train to a checkpoint first")
     total: Weights = {}
     for path in paths:
         weights = read_weights(path)
@@ -234,6 +237,8 @@ class TrainingState:
         path = folder.checkpoints / chosen
         with processes.all_or_none():
             self._load(path)
+        if processes.world_size == 1:
+            return
         if len(set(processes.gather(self._checksum()))) > 1:
             raise ValueError(
                 f"{path}: not the same file for every process; give all machines one "
@@ -272,7 +277,8 @@ class TrainingState:
             self.skipped = training["skipped"]
             self.optimizer.load_state_dict(training["optimizer"])
             self.schedule.load_state_dict(training["schedule"])
-            self.scaler.load_state_dict(training["scaler"])
+            if training["scaler"]:  # empty where the precision was not fp16
+                self.scaler.load_state_dict(training["scaler"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
                 f"{path}: not the training state of this run; delete it and "
@@ -280,7 +286,10 @@ class TrainingState:
             ) from error
 
     def average(self, folder: RunFolder) -> None:
-        """Write the mean of the last checkpoints."""
+        """Write the mean of the last checkpoints, this state's among them."""
+        if not folder.weights_after(self.step).exists():
+            # A signal stopped the run here, when this was not to be its last step.
+            self.save(folder)
         # Deviation D8: checkpoints a number of steps apart, not ten minutes, so that
         # the average does not depend on how fast the machine is.
         last = folder.step_checkpoints()[-self.config.average_checkpoints :]

@@ -188,19 +188,39 @@ def _rate_lines(recipe: Recipe) -> list[str]:
 
 
 def run_summary(recipe: Recipe, metrics: Metrics) -> str:
-    """What a finished run measured, to be pasted into a report."""
+    """What a finished run measured, as far as it is on record, for a report."""
     records = metrics.read()
     steps = [record for record in records if "train_loss" in record]
     validations = [record for record in records if "valid_loss" in record]
+    lines = [
+        *(_step_lines(steps) if steps else [f"steps      none in {metrics.path}"]),
+        *(_validation_lines(validations) if validations else []),
+        f"average    of the last checkpoints, {recipe.train.average_checkpoints} at "
+        "most, for translate and evaluate",
+    ]
+    return "\n".join(lines)
+
+
+def _step_lines(steps: list[dict[str, Any]]) -> list[str]:
+    """What the records of steps add up to."""
     tokens = sum(record["tokens"] for record in steps)
     seconds = sum(r["tokens"] / max(r["tokens_per_second"], 1) for r in steps)
-    best = min(validations, key=lambda record: record["valid_loss"])
     lines = [
         f"steps      {len(steps):,}, {tokens:,} target tokens",
         f"training   {timedelta(seconds=round(seconds))}, "
         f"{tokens / seconds:,.0f} target tokens a second",
+    ]
+    if skipped := steps[-1]["skipped_steps"]:
+        lines.append(f"skipped    {skipped} steps, for fp16's range")
+    return lines
+
+
+def _validation_lines(validations: list[dict[str, Any]]) -> list[str]:
+    """The best validation's perplexity, the last one's BLEU."""
+    best = min(validations, key=lambda record: record["valid_loss"])
+    lines = [
         f"validation perplexity {best['valid_perplexity']:.2f} "
-        f"at step {best['step']:,} (the best)",
+        f"at step {best['step']:,} (the best)"
     ]
     if "valid_bleu" in validations[-1]:
         bleu = validations[-1]["valid_bleu"]
@@ -214,13 +234,7 @@ def run_summary(recipe: Recipe, metrics: Metrics) -> str:
                 "train.max_steps, or begin another run with a smaller "
                 "train.rate_scale or more train.warmup_steps"
             )
-    if steps[-1]["skipped_steps"]:
-        lines.append(f"skipped    {steps[-1]['skipped_steps']} steps, for fp16's range")
-    lines.append(
-        f"average    of the last checkpoints, {recipe.train.average_checkpoints} at "
-        "most, for translate and evaluate"
-    )
-    return "\n".join(lines)
+    return lines
 
 
 def _device(device: torch.device) -> str:

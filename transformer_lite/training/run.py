@@ -36,6 +36,7 @@ CHANGEABLE = (
     "checkpoint_every",
     "checkpoint_minutes",
     "validate_every",
+    "precision",
 )
 """Settings that may differ when a run is resumed."""
 

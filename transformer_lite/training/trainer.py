@@ -112,10 +112,12 @@ class Trainer:
             processes.device.type, enabled=self.precision == "fp16"
         )
         self.state = TrainingState(model, config, scaler)
+        self._bar = tqdm(disable=True)
         self._last_save = time.monotonic()
         self._unread: deque[TakenStep] = deque()
-        # A GPU is given the next step before the numbers of the last one are read, so
-        # that it has no time to idle. CPUs are done with a step when it returns.
+        self._read_at = time.perf_counter()
+        # A GPU has its next step before a report is read, so as not to idle: asked to
+        # stop in step 7, it reads so when it has step 8, and stops after that.
         self._may_be_unread = 1 if processes.device.type == "cuda" else 0
         self._stop_after = math.inf
 
@@ -215,8 +217,7 @@ class Trainer:
     def _record(self, taken: TakenStep) -> None:
         report = taken.report
         if report.asked_to_stop:
-            # Where one process has read this earlier than another, for a checkpoint by
-            # its own clock, both stop after the same step all the same.
+            # The same step for all, even if one reads early, to save by its own clock.
             last = taken.number + self._may_be_unread
             self._stop_after = min(self._stop_after, last)
         if not report.is_finite:
