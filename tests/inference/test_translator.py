@@ -123,6 +123,18 @@ def test_a_stream_reads_no_more_than_the_next_block(translator, at_once, expecte
     assert sizes == expected
 
 
+@pytest.mark.parametrize("good", [0, 1, 5, 9])
+def test_an_error_in_the_lines_waits_for_the_lines_before_it(translator, good):
+    def lines():
+        yield from MANY[:good]
+        raise ValueError("line not UTF-8")
+
+    found = []
+    with pytest.raises(ValueError, match="not UTF-8"):
+        found.extend(translator.stream(lines()))
+    assert found == translator.translate(MANY[:good])
+
+
 def test_a_long_line_is_left_empty_and_named(translator):
     lines, messages = ["cat"] * 11, []
     lines[4] = "dog " * 30
