@@ -222,6 +222,13 @@ def test_a_corpus_of_ones_own_has_the_splits_given(tmp_path):
         ("news.zh_CN", "news.pt-BR", ("zh", "pt")),
         ("train.src", "train.txt", ("", "")),
         ("a", "b.fr", ("", "fr")),
+        ("news.en.txt", "news.zh-Hant-TW.txt.gz", ("en", "zh")),
+        ("corpus.eng", "corpus.KOR", ("eng", "kor")),
+        ("a.txt.gz", "b.txt.gz", ("", "")),
+        ("a.clean.gz", "b.csv", ("", "")),
+        ("a.py", "b.md", ("", "")),
+        ("one.en", "other.en", ("", "")),
+        ("a.log", "b.log", ("", "")),
     ],
 )
 def test_the_languages_are_what_the_files_names_end_in(source, target, languages):
