@@ -141,7 +141,8 @@ class PairsFile:
     """A UTF-8 file, plain or gzipped, of source, tab and target on each line.
 
     Tatoeba's own files are read, too: with a sentence's number before each side, or
-    with a third column that says where the pair comes from.
+    with a third column that says where the pair comes from. A single number before two
+    columns is a fault: it is the number of a pair, or the file has no pairs at all.
     """
 
     path: Path
@@ -158,6 +159,12 @@ class PairsFile:
             match line.split(b"\t"):
                 case [one, source, two, target] if one.isdigit() and two.isdigit():
                     yield _pair((source, place), (target, place))
+                case [one, _, _] if one.isdigit():
+                    yield Fault(
+                        "a number before two more columns",
+                        place,
+                        "leave only source, tab, target, or give two files",
+                    )
                 case [source, target] | [source, target, _]:
                     yield _pair((source, place), (target, place))
                 case columns:
