@@ -234,6 +234,22 @@ def test_a_sentence_longer_than_the_model_allows_is_named(translator):
         translator.translate(sentences)
 
 
+@pytest.mark.parametrize("max_extra", [28, 29, 101])
+def test_a_search_that_leaves_sentences_no_room_is_named(translator, max_extra):
+    search = SearchConfig(max_extra=max_extra)
+    message = rf"max_extra = {max_extra} leaves no .*max_len = 29; give at most 27"
+    with pytest.raises(ValueError, match=message):
+        translator.translate(["dog"], search)
+    starved = Translator(translator.model, translator.tokenizer, search)
+    with pytest.raises(ValueError, match=message):
+        list(starved.stream(["dog"], lambda message: None))
+
+
+def test_the_most_that_max_extra_may_be_leaves_room_for_a_token(translator):
+    (output,) = translator.hypotheses(["dog"], SearchConfig(max_extra=27))
+    assert len(output.ids) <= 1 + 27
+
+
 def run_of(folder, translator, *weights):
     recipe = Recipe(
         data=Path("data"), model=translator.model.config, search=translator.search

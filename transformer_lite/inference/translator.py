@@ -91,7 +91,7 @@ class Translator:
 
         Raises:
             ValueError: A sentence is longer than the model allows; the message
-                gives its number.
+                gives its number. Or `max_extra` leaves no room for any.
             MemoryError: The GPU has no room for a batch.
         """
         if isinstance(sentences, str):
@@ -119,7 +119,8 @@ class Translator:
             at_once: Most lines of a block; by default `BLOCK_BATCHES` batches.
 
         Raises:
-            ValueError: A line is longer than the model allows.
+            ValueError: A line is longer than the model allows, or `max_extra` leaves
+                no room for any.
             MemoryError: The GPU has no room for a batch.
         """
         first, batches = 1, BLOCK_BATCHES * self.workers
@@ -172,8 +173,18 @@ class Translator:
     def _too_long(
         self, sources: list[list[int]], search: SearchConfig, first: int = 1
     ) -> Iterator[tuple[int, str]]:
-        """The rows that are longer than the model allows, each with a message."""
+        """The rows that are longer than the model allows, each with a message.
+
+        Raises:
+            ValueError: It allows none, not even one of a token and EOS.
+        """
         longest = self.model.config.max_len - search.max_extra
+        if longest < 2:
+            raise ValueError(
+                f"search.max_extra = {search.max_extra} leaves no sentence any room in "
+                f"model.max_len = {self.model.config.max_len}; give at most "
+                f"{self.model.config.max_len - 2}"
+            )
         for row, ids in enumerate(sources):
             if len(ids) > longest:
                 yield (
