@@ -111,7 +111,7 @@ def test_the_end_of_a_worker_is_noticed(translator):
         processes = active_children()
         os.kill(processes[0].pid, signal.SIGKILL)
         with pytest.raises(ValueError, match="one of 2 workers ended early"):
-            workers.translate(SENTENCES)
+            workers.translate(SENTENCES * 29)
     assert not any(process.is_alive() for process in processes)
 
 
