@@ -140,6 +140,8 @@ def test_a_file_of_pairs_has_a_tab_between_the_sides(tmp_path, line, pair, compr
         (b"one", "not source, tab, target; it has 1 columns"),
         (b"", "not source, tab, target; it has 1 columns"),
         (b"a\tb\tc\td", "not source, tab, target; it has 4 columns"),
+        (b"1\tone\teins", "a number before two more columns; leave only source"),
+        (b"2\tcmn\tone", "a number before two more columns; leave only source"),
         (b"one\t", "empty; remove this pair"),
         (b"one\tf\xfcnf", "not UTF-8; see byte 2"),
     ],
@@ -222,6 +224,13 @@ def test_a_corpus_of_ones_own_has_the_splits_given(tmp_path):
         ("news.zh_CN", "news.pt-BR", ("zh", "pt")),
         ("train.src", "train.txt", ("", "")),
         ("a", "b.fr", ("", "fr")),
+        ("news.en.txt", "news.zh-Hant-TW.txt.gz", ("en", "zh")),
+        ("corpus.eng", "corpus.KOR", ("eng", "kor")),
+        ("a.txt.gz", "b.txt.gz", ("", "")),
+        ("a.clean.gz", "b.csv", ("", "")),
+        ("a.py", "b.md", ("", "")),
+        ("one.en", "other.en", ("", "")),
+        ("a.log", "b.log", ("", "")),
     ],
 )
 def test_the_languages_are_what_the_files_names_end_in(source, target, languages):

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lite.data import prepare as module
+from transformer_lite.data import store
 from transformer_lite.data.corpora import Corpus, corpus_of_files
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import IDS, PreparedCorpus
@@ -439,6 +440,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from transformer_lite.data import prepare as module
+from transformer_lite.data import store
 from transformer_lite.data.corpora import Corpus
 
 class Killed(list):
@@ -487,4 +489,19 @@ def test_ids_that_no_text_has_are_refused(tmp_path, id_, side):
     ids[7] = id_
     ids.tofile(path)
     with pytest.raises(ValueError, match=rf"train\.{side}\.ids: damaged .*{id_}"):
+        PreparedCorpus(tmp_path / "out").ids("train")
+
+
+@pytest.mark.parametrize("block", [1, 5, 7, 10_000])
+def test_ids_are_checked_to_the_end_whatever_a_block_holds(
+    tmp_path, monkeypatch, block
+):
+    monkeypatch.setattr(store, "BLOCK_IDS", block)
+    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
+    assert len(PreparedCorpus(tmp_path / "out").ids("train")[0]) == len(TRAIN)
+    path = tmp_path / "out" / "train.src.ids"
+    ids = np.fromfile(path, IDS)
+    ids[0], ids[-1] = -3, 997
+    ids.tofile(path)
+    with pytest.raises(ValueError, match="has ids from -3 to 997, but"):
         PreparedCorpus(tmp_path / "out").ids("train")

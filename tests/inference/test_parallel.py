@@ -16,6 +16,7 @@ import torch
 
 from transformer_lite.cli import main
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig
+from transformer_lite.inference import parallel
 from transformer_lite.inference import translator as module
 from transformer_lite.inference.parallel import parallel_translator
 from transformer_lite.inference.translator import Translator, batches_by_length
@@ -110,8 +111,17 @@ def test_the_end_of_a_worker_is_noticed(translator):
         processes = active_children()
         os.kill(processes[0].pid, signal.SIGKILL)
         with pytest.raises(ValueError, match="one of 2 workers ended early"):
-            workers.translate(SENTENCES)
+            workers.translate(SENTENCES * 29)
     assert not any(process.is_alive() for process in processes)
+
+
+def test_a_worker_that_cannot_begin_says_why(translator, monkeypatch):
+    monkeypatch.setattr(parallel, "_pickled", lambda _: b"nonsense")
+    with (
+        parallel_translator(translator, 2) as workers,
+        pytest.raises(ValueError, match=r"could not begin \(UnpicklingError: .*fewer"),
+    ):
+        workers.translate(SENTENCES)
 
 
 def test_a_workers_own_error_is_shown_as_what_it_is(translator):

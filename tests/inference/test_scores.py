@@ -65,6 +65,7 @@ CHINESE = ["我喜欢红色的小狗。", "他看到一只猫在桌子上"]
 REFERENCE = ["我喜欢红色的大狗。", "他看到一只猫在桌子下"]
 
 
+@pytest.mark.filterwarnings("ignore:the references have hardly any spaces")
 @pytest.mark.parametrize(
     ("language", "tokenizer"), [("zh", "zh"), ("th", "char"), ("de", "13a")]
 )
@@ -74,6 +75,21 @@ def test_the_language_decides_how_words_are_found(language, tokenizer):
     expected = sacrebleu.corpus_bleu(CHINESE, [REFERENCE], tokenize=tokenizer)
     assert found.bleu == pytest.approx(expected.score)
     assert (found.bleu > 50) == (language != "de")
+
+
+@pytest.mark.parametrize(
+    "code", ["ZH", "zh-CN", "zh_cn", "zh-Hant-TW", "zho", "chi", "cmn", "cmn_Hans"]
+)
+def test_a_language_has_many_codes(code):
+    assert score(CHINESE, REFERENCE, code) == score(CHINESE, REFERENCE, "zh")
+
+
+@pytest.mark.parametrize(
+    ("long", "short"), [("jpn", "ja"), ("kor", "ko"), ("tha", "th"), ("deu", "de")]
+)
+def test_a_code_of_three_letters_is_known(long, short):
+    names = (score(REFERENCES, REFERENCES, code).signature for code in (long, short))
+    assert len(set(names)) == 1
 
 
 @pytest.mark.parametrize("language", ["ja", "ko"])
@@ -99,9 +115,10 @@ def test_a_tokenizer_that_is_missing_is_named(name, monkeypatch):
         score(CHINESE, REFERENCE, "zh", name)
 
 
-def test_text_without_spaces_in_an_unknown_language_is_warned_of():
+@pytest.mark.parametrize("language", ["", "xx", "de"])
+def test_text_without_spaces_that_13a_shall_cut_up_is_warned_of(language):
     with pytest.warns(UserWarning, match="hardly any spaces.*name the language"):
-        score(CHINESE, REFERENCE)
+        score(CHINESE, REFERENCE, language)
 
 
 def test_validation_bleu_knows_the_language(tmp_path):

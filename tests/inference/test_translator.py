@@ -123,6 +123,18 @@ def test_a_stream_reads_no_more_than_the_next_block(translator, at_once, expecte
     assert sizes == expected
 
 
+@pytest.mark.parametrize("good", [0, 1, 5, 9])
+def test_an_error_in_the_lines_waits_for_the_lines_before_it(translator, good):
+    def lines():
+        yield from MANY[:good]
+        raise ValueError("line not UTF-8")
+
+    found = []
+    with pytest.raises(ValueError, match="not UTF-8"):
+        found.extend(translator.stream(lines()))
+    assert found == translator.translate(MANY[:good])
+
+
 def test_a_long_line_is_left_empty_and_named(translator):
     lines, messages = ["cat"] * 11, []
     lines[4] = "dog " * 30
@@ -220,6 +232,22 @@ def test_a_sentence_longer_than_the_model_allows_is_named(translator):
     sentences = ["red dog", "cat", "dog " * 30, "dog"]
     with pytest.raises(ValueError, match=r"3: \d+ tokens are more than .*24.*split"):
         translator.translate(sentences)
+
+
+@pytest.mark.parametrize("max_extra", [28, 29, 101])
+def test_a_search_that_leaves_sentences_no_room_is_named(translator, max_extra):
+    search = SearchConfig(max_extra=max_extra)
+    message = rf"max_extra = {max_extra} leaves no .*max_len = 29; give at most 27"
+    with pytest.raises(ValueError, match=message):
+        translator.translate(["dog"], search)
+    starved = Translator(translator.model, translator.tokenizer, search)
+    with pytest.raises(ValueError, match=message):
+        list(starved.stream(["dog"], lambda message: None))
+
+
+def test_the_most_that_max_extra_may_be_leaves_room_for_a_token(translator):
+    (output,) = translator.hypotheses(["dog"], SearchConfig(max_extra=27))
+    assert len(output.ids) <= 1 + 27
 
 
 def run_of(folder, translator, *weights):

@@ -40,6 +40,15 @@ def test_the_languages_are_those_of_the_training_data(tmp_path, content, languag
     assert RunFolder(tmp_path).languages() == languages
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"7", b'{"languages": 7}', b'{"a": "\xff"}']
+)
+def test_a_damaged_record_of_the_training_data_is_named(tmp_path, content):
+    (tmp_path / "corpus.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"corpus\.json: not a record .*; restore it"):
+        RunFolder(tmp_path).languages()
+
+
 def test_a_missing_run_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"config\.json: no such file; give"):
         RunFolder(tmp_path / "nowhere").recipe()

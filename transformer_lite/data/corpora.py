@@ -71,6 +71,11 @@ MULTI30K_SHA256 = {
 }
 """Checksums of the text itself: the same text can be compressed in many ways."""
 
+_NO_LANGUAGES = set(
+    "src trg tgt ref hyp txt tsv csv gz bz xz zip py md tok bpe".split()
+)
+"""What names of files end in, too, and that is no language."""
+
 _RESERVED = re.compile(f"[{RESERVED}]")
 
 
@@ -136,7 +141,8 @@ class PairsFile:
     """A UTF-8 file, plain or gzipped, of source, tab and target on each line.
 
     Tatoeba's own files are read, too: with a sentence's number before each side, or
-    with a third column that says where the pair comes from.
+    with a third column that says where the pair comes from. A single number before two
+    columns is a fault: it is the number of a pair, or the file has no pairs at all.
     """
 
     path: Path
@@ -153,6 +159,12 @@ class PairsFile:
             match line.split(b"\t"):
                 case [one, source, two, target] if one.isdigit() and two.isdigit():
                     yield _pair((source, place), (target, place))
+                case [one, _, _] if one.isdigit():
+                    yield Fault(
+                        "a number before two more columns",
+                        place,
+                        "leave only source, tab, target, or give two files",
+                    )
                 case [source, target] | [source, target, _]:
                     yield _pair((source, place), (target, place))
                 case columns:
@@ -229,24 +241,25 @@ def corpus_of_files(
         valid: The validation files.
         test: The test files, if there are any.
         languages: Codes of source and target language; for None what the names of
-            two training files end in, as in `train.en` and `train.ko.gz`.
+            two training files end in, as in `train.en` and `train.ko.txt.gz`, if they
+            differ in it.
     """
     given = {"train": train, "valid": valid} | ({"test": test} if test else {})
     splits = {
         split: ParallelFiles(*paths) if len(paths) == 2 else PairsFile(*paths)
         for split, paths in given.items()
     }
-    named = map(_language_of, train) if len(train) == 2 else ("", "")
-    source, target = (
-        given or name for given, name in zip(languages, named, strict=True)
-    )
-    return _corpus_of("files", splits, (source, target))
+    source, target = map(_language_of, train) if len(train) == 2 else ("", "")
+    if source == target:  # so it is no language that the names end in
+        source = target = ""
+    return _corpus_of("files", splits, (languages[0] or source, languages[1] or target))
 
 
 def _language_of(path: Path) -> str:
     """The language that a file's name ends in; empty if it does not say."""
-    found = re.search(r"\.([a-z]{2})([-_][A-Za-z]+)?(\.gz)?$", path.name)
-    return found[1] if found else ""
+    name = path.name.lower().removesuffix(".gz").removesuffix(".txt")
+    found = re.search(r"\.([a-z]{2,3})([-_][a-z]+)*$", name)
+    return found[1] if found and found[1] not in _NO_LANGUAGES else ""
 
 
 def _corpus_of(

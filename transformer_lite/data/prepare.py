@@ -292,22 +292,13 @@ def _write_split(
     if not skip_unusable:
         rest = _all_usable(split, rest)
     while chunk := list(islice(rest, CHUNK_PAIRS)):
-        pairs = [i for i, entry in enumerate(chunk) if not isinstance(entry, Fault)]
-        text = [[chunk[i][side] for i in pairs] for side in range(2)]
-        ids = [tokenizer.encode_all(side) for side in text]
-        lengths = [max(map(len, pair)) for pair in zip(*ids, strict=True)]
-        for i, length in zip(pairs, lengths, strict=True):
-            if length > max_length:
-                chunk[i] = Fault(
-                    f"more tokens than --max-length {max_length}",
-                    f"{split}, line {done.read + i + 1}",
-                    f"give at least {length}",
-                )
-        faults = [entry for entry in chunk if isinstance(entry, Fault)]
+        encoded = list(_encode(chunk, done.read + 1, split, tokenizer, max_length))
+        faults = [entry for entry in encoded if isinstance(entry, Fault)]
         if faults and not skip_unusable:
             _refuse(split, faults[0], faults[1:])
-        kept = [n for n, length in enumerate(lengths) if length <= max_length]
-        ids, text = ([[side[n] for n in kept] for side in x] for x in (ids, text))
+        kept = [entry for entry in encoded if not isinstance(entry, Fault)]
+        text = [[pair[side] for pair, _ in kept] for side in range(2)]
+        ids = [[pair[side] for _, pair in kept] for side in range(2)]
         left_out = Counter(dict(done.left_out))
         left_out.update(fault.kind for fault in faults)
         done = append_pairs(journal.folder, split, done, ids, text, len(chunk))
@@ -317,6 +308,41 @@ def _write_split(
         reasons = ", ".join(f"{n:,} {kind}" for kind, n in done.left_out)
         raise ValueError(f"{split}: no pair can be used ({reasons}); give other text")
     journal[split] = done._replace(whole=True)
+
+
+def _encode(
+    entries: list[SentencePair | Fault],
+    first: int,
+    split: str,
+    tokenizer: Tokenizer,
+    max_length: int,
+) -> Iterator[tuple[SentencePair, tuple[list[int], list[int]]] | Fault]:
+    """Each pair with its ids, or what is wrong with it.
+
+    Args:
+        entries: Pairs of a split, one after the other.
+        first: The number of the first of them in the split.
+        split: Its name.
+        tokenizer: Its vocabulary.
+        max_length: Most tokens of a sentence.
+    """
+    pairs = [entry for entry in entries if not isinstance(entry, Fault)]
+    sides = ([pair[side] for pair in pairs] for side in range(2))
+    ids_of_pairs = zip(*map(tokenizer.encode_all, sides), strict=True)
+    for number, entry in enumerate(entries, start=first):
+        if isinstance(entry, Fault):
+            yield entry
+            continue
+        ids = next(ids_of_pairs)
+        length = max(map(len, ids))
+        if length <= max_length:
+            yield entry, ids
+        else:
+            yield Fault(
+                f"more tokens than --max-length {max_length}",
+                f"{split}, line {number}",
+                f"give at least {length}",
+            )
 
 
 def _all_usable(

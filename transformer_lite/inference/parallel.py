@@ -127,8 +127,11 @@ def _begin(copy: Path, devices: SimpleQueue, threads: int) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     keep_freed_memory()
-    _translator = pickle.loads(copy.read_bytes())
-    _translator.model.to(devices.get())
+    try:
+        _translator = pickle.loads(copy.read_bytes())
+        _translator.model.to(devices.get())
+    except Exception as error:  # raised here, it would be lost with the process
+        _translator = error
 
 
 def _end_with_parent() -> None:
@@ -138,4 +141,10 @@ def _end_with_parent() -> None:
 
 
 def _search(sources: list[list[int]], search: SearchConfig) -> list[Hypothesis]:
+    """What this worker finds, if it could become one."""
+    if isinstance(_translator, Exception):
+        raise ValueError(
+            f"a worker could not begin ({type(_translator).__name__}: {_translator}); "
+            "mend that, or give fewer --workers"
+        )
     return _translator.search_batch(sources, search)

@@ -5,6 +5,7 @@ Chapter: 06_1_machine_translation
 Tests: tests/inference/test_scores.py
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -27,10 +28,14 @@ SHOWN = 3
 
 
 TOKENIZERS = {
-    "zh": "zh",
-    "ja": "ja-mecab",
-    "ko": "ko-mecab",
-    **dict.fromkeys(("th", "lo", "km", "my", "bo"), "char"),
+    code: tokenizer
+    for tokenizer, codes in {
+        "zh": "zh zho chi cmn yue",
+        "ja-mecab": "ja jpn",
+        "ko-mecab": "ko kor",
+        "char": "th tha lo lao km khm my mya bur bo bod tib",
+    }.items()
+    for code in codes.split()
 }
 """How sacrebleu finds the words of a language where not by its default, 13a."""
 
@@ -61,18 +66,20 @@ def score(
     Args:
         translations: What is scored.
         references: What each of them should be.
-        language: Code of the language they are in, which decides how BLEU finds the
-            words; empty if it is not known.
+        language: Code of the language they are in, such as "zh", "zho" or "zh-CN",
+            which decides how BLEU finds the words; empty if it is not known.
         tokenize: How to find them, by sacrebleu's name for it.
 
     Raises:
         ValueError: Sacrebleu has no such tokenizer, or not all that it needs.
     """
     bleu = bleu_of(language, tokenize)
-    if not language and not tokenize and _has_hardly_any_spaces(references):
+    default = not tokenize and _code(language) not in TOKENIZERS
+    if default and _has_hardly_any_spaces(references):
         warnings.warn(
             "the references have hardly any spaces, and BLEU takes what stands between "
-            "two for a word; name the language, or how to find its words (tokenize)",
+            "two for a word; name the language by its code, such as zh, or how to find "
+            "its words (tokenize)",
             stacklevel=2,
         )
     equal = sum(a == b for a, b in zip(translations, references, strict=True))
@@ -110,9 +117,14 @@ def bleu_of(language: str, tokenize: str | None = None) -> sacrebleu.BLEU:
                 f"tokenize = {tokenize!r}: {reason or 'unknown'}; give one of {names}"
             ) from None
     try:
-        return sacrebleu.BLEU(tokenize=TOKENIZERS.get(language, "13a"))
+        return sacrebleu.BLEU(tokenize=TOKENIZERS.get(_code(language), "13a"))
     except RuntimeError:  # an extra of sacrebleu is not installed
         return sacrebleu.BLEU(tokenize="char")
+
+
+def _code(language: str) -> str:
+    """The language of a code that may also name a script or a country: zh of zh-CN."""
+    return re.split("[-_]", language.lower())[0]
 
 
 def _has_hardly_any_spaces(lines: Sequence[str]) -> bool:

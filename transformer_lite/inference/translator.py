@@ -6,7 +6,6 @@ Tests: tests/inference/test_translator.py
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, overload
 
@@ -92,7 +91,7 @@ class Translator:
 
         Raises:
             ValueError: A sentence is longer than the model allows; the message
-                gives its number.
+                gives its number. Or `max_extra` leaves no room for any.
             MemoryError: The GPU has no room for a batch.
         """
         if isinstance(sentences, str):
@@ -113,19 +112,20 @@ class Translator:
 
         Args:
             lines: What shall be translated. Of them no more are read than the next
-                block needs.
+                block needs. An error in them is raised when all lines before it are
+                translated.
             on_long: Called with a message for each line that is longer than the model
                 allows; its translation is empty. Without it such a line is an error.
             at_once: Most lines of a block; by default `BLOCK_BATCHES` batches.
 
         Raises:
-            ValueError: A line is longer than the model allows.
+            ValueError: A line is longer than the model allows, or `max_extra` leaves
+                no room for any.
             MemoryError: The GPU has no room for a batch.
         """
-        lines, first, size = iter(_several(lines)), 1, 1
-        batches = BLOCK_BATCHES * self.workers
+        first, batches = 1, BLOCK_BATCHES * self.workers
         at_once = at_once or batches * self.search.batch_sentences
-        while block := list(islice(lines, size)):
+        for block in _blocks(_several(lines), at_once):
             sources = self._encode(block)
             for row, message in self._too_long(sources, self.search, first):
                 if on_long is None:
@@ -134,7 +134,7 @@ class Translator:
                 sources[row] = []
             for output in self._find(sources, self.search):
                 yield self.tokenizer.decode(output.ids)
-            first, size = first + len(block), min(8 * size, at_once)
+            first += len(block)
 
     def hypotheses(
         self, sentences: Sequence[str], search: SearchConfig | None = None
@@ -173,8 +173,18 @@ class Translator:
     def _too_long(
         self, sources: list[list[int]], search: SearchConfig, first: int = 1
     ) -> Iterator[tuple[int, str]]:
-        """The rows that are longer than the model allows, each with a message."""
+        """The rows that are longer than the model allows, each with a message.
+
+        Raises:
+            ValueError: It allows none, not even one of a token and EOS.
+        """
         longest = self.model.config.max_len - search.max_extra
+        if longest < 2:
+            raise ValueError(
+                f"search.max_extra = {search.max_extra} leaves no sentence any room in "
+                f"model.max_len = {self.model.config.max_len}; give at most "
+                f"{self.model.config.max_len - 2}"
+            )
         for row, ids in enumerate(sources):
             if len(ids) > longest:
                 yield (
@@ -255,6 +265,21 @@ def batches_by_length(
         for share in range(shares)
     ]
     return [rows for rows in dealt if rows]
+
+
+def _blocks(lines: Iterable[str], at_once: int) -> Iterator[list[str]]:
+    """The lines in blocks, of one, then of eight times as many, at most `at_once`."""
+    block, size = [], 1
+    try:
+        for line in lines:
+            block.append(line)
+            if len(block) == size:
+                yield block
+                block, size = [], min(8 * size, at_once)
+    except Exception:
+        yield block
+        raise
+    yield block
 
 
 def _several(sentences: Iterable[str]) -> Iterable[str]:

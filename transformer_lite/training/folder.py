@@ -85,12 +85,21 @@ class RunFolder:
             ) from error
 
     def languages(self) -> tuple[str, str]:
-        """Codes of the source's and the target's language; empty if unknown."""
+        """Codes of the source's and the target's language; empty if unknown.
+
+        Raises:
+            ValueError: The file that names them is damaged.
+        """
         try:
             corpus = json.loads(self.corpus.read_text(encoding="utf-8"))
-        except OSError:
-            corpus = {}
-        source, target = corpus.get("languages", ("", ""))
+            source, target = corpus.get("languages", ("", ""))
+        except FileNotFoundError:
+            return "", ""
+        except (ValueError, AttributeError, TypeError) as error:
+            raise ValueError(
+                f"{self.corpus}: not a record of a run's training data ({error}); "
+                "restore it, or begin another run"
+            ) from error
         return source, target
 
     def default_weights(self) -> Path:
