@@ -5,6 +5,7 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/test_cli.py
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
@@ -15,7 +16,7 @@ from tyro import _errors as refusal
 from tyro.conf import DisallowNone, PositionalMetavarFromFieldName
 
 
-class Verb:
+class Verb(ABC):
     """What can be done; the fields are its arguments."""
 
     less_memory: ClassVar[str] = "close other programs"
@@ -36,9 +37,9 @@ class Verb:
         """
         return parse(cls, words)
 
+    @abstractmethod
     def run(self) -> None:
         """Do it."""
-        raise NotImplementedError
 
 
 def parse(verb: type[Verb], words: Sequence[str], default: Verb | None = None) -> Any:
