@@ -1,8 +1,10 @@
 """A run is put together from a recipe, and resumes only if it is the same."""
 
 import json
+import os
 import re
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from transformer_lite.inference.translator import Translator
 from transformer_lite.training import trainer
 from transformer_lite.training.folder import RunFolder
 from transformer_lite.training.run import train_recipe
+from transformer_lite.training.step import train_step
 
 WORDS = "one two three four five six seven".split()
 PAIRS = [(" ".join(WORDS[i % 7 : i % 7 + 1 + i % 3]),) * 2 for i in range(40)]
@@ -258,6 +261,22 @@ def test_a_run_resumes_with_other_steps_intervals_or_precision(
     assert train_recipe(changed(recipe, "train", **more), out)
     newest = RunFolder(out).step_checkpoints()[-1]
     assert newest.stem == "step-00000006"
+
+
+def test_a_run_that_ends_where_a_signal_stopped_it_can_be_translated_with(
+    recipe, tmp_path, monkeypatch, capsys
+):
+    def stopped_step(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return train_step(*arguments)
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train_step", stopped_step)
+        assert not train_recipe(recipe, out)
+    assert train_recipe(changed(recipe, "train", max_steps=1), out)
+    assert "steps      1, " in capsys.readouterr().err
+    assert len(Translator.load(out).translate(["one two"])) == 1
 
 
 def test_a_run_knows_its_languages(data, recipe, tmp_path):
