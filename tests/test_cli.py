@@ -970,10 +970,15 @@ def test_a_missing_checkpoint_is_named(begun, capsys, stdin):
     assert "delete it" not in shown
 
 
-def test_translate_refuses_what_is_not_utf8(trained, capsys, stdin):
-    stdin(b"the\n\nf\xfcr\n")
-    shown = fails(capsys, "translate", trained)
-    assert "standard input, line 3: not UTF-8 (byte 2); convert" in shown
+def test_a_line_that_is_not_utf8_does_not_lose_the_others(trained, capsys, stdin):
+    """Its place stays empty, and the exit status tells."""
+    stdin(b"the\nf\xfcr\na blue cat\n")
+    with pytest.raises(SystemExit) as caught:
+        run("translate", trained)
+    assert caught.value.code == 1
+    shown = capsys.readouterr()
+    assert [bool(line) for line in shown.out.split("\n")] == [True, False, True, False]
+    assert "line 2: not UTF-8 (byte 2), convert the text; left empty" in shown.err
 
 
 def test_a_line_that_is_too_long_does_not_lose_the_others(trained, capsys, stdin):
@@ -998,10 +1003,17 @@ def test_translate_never_writes_over_the_text_it_reads(trained, capsys, tmp_path
     assert text.read_text() == "the\n"
 
 
-def test_an_output_that_is_not_whole_is_not_there(trained, capsys, tmp_path):
-    (tmp_path / "in").write_bytes(b"the\nf\xfcr\n")
+def test_an_output_that_is_not_whole_is_not_there(
+    trained, capsys, tmp_path, monkeypatch
+):
+    def stream(*_):
+        yield "half"
+        raise ValueError("an end")
+
+    monkeypatch.setattr(Translator, "stream", stream)
+    text = write(tmp_path / "in", ["the"])
     (tmp_path / "out").write_text("old")
-    fails(capsys, "translate", trained, tmp_path / "in", "--out", tmp_path / "out")
+    fails(capsys, "translate", trained, text, "--out", tmp_path / "out")
     assert (tmp_path / "out").read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
@@ -1039,12 +1051,6 @@ def test_evaluate_takes_pairs_longer_than_a_batch_and_makes_folders(
     written = tmp_path / "new" / "out.json"
     run("evaluate", copy, "--json", written)
     assert json.loads(written.read_text())["loss"] > 0
-
-
-def test_translate_names_a_file_that_is_not_utf8(trained, capsys, tmp_path):
-    (tmp_path / "in").write_bytes(b"the\nf\xfcr\n")
-    shown = fails(capsys, "translate", trained, tmp_path / "in")
-    assert f"{tmp_path / 'in'}, line 2: not UTF-8 (byte 2); convert" in shown
 
 
 @pytest.mark.parametrize("option", [["--beam", 0], ["--alpha", -1]])

@@ -6,7 +6,7 @@ Tests: tests/test_cli.py
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,21 +87,22 @@ class Translate(Search):
     """File to write; by default standard output."""
 
     def run(self) -> None:
-        """Translate every line; an empty line, and one that is too long, stays empty.
+        """Translate every line; an empty or unusable line stays empty.
 
         Raises:
-            SystemExit: With status 1, all being written, if a line was too long.
+            SystemExit: With status 1, all being written, if a line was too long or not
+                UTF-8.
         """
         self.trained()  # without a run there is nothing to read a text for
         if self.file and self.out and self.file.resolve() == self.out.resolve():
             raise ValueError(
                 f"{self.out}: is the text to translate; give another --out"
             )
-        too_long = []
+        unusable = []
 
         def warn(message: str) -> None:
             print(f"{self.program()}: {message}; left empty", file=sys.stderr)
-            too_long.append(message)
+            unusable.append(message)
 
         with (
             _read(self.file) as source,
@@ -112,7 +113,7 @@ class Translate(Search):
             typed = source.isatty()
             if typed:
                 print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
-            lines = _decoded(source, str(self.file or "standard input"))
+            lines = _decoded(source, warn)
             # A bar would tear the lines apart that are shown on the same terminal.
             quiet = target.isatty() or not sys.stderr.isatty()
             lines = iter(tqdm(lines, unit="line", delay=PATIENCE, disable=quiet))
@@ -120,7 +121,7 @@ class Translate(Search):
                 # In UTF-8 as the input is, whatever the terminal's language.
                 target.write(translation.encode("utf-8") + b"\n")
                 target.flush()
-        if too_long:
+        if unusable:
             sys.exit(1)
 
 
@@ -155,17 +156,17 @@ def _written(path: Path | None) -> Iterator[Any]:
         partial.unlink(missing_ok=True)
 
 
-def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+def _decoded(lines: Iterable[bytes], warn: Callable[[str], None]) -> Iterator[str]:
     """The lines as text, each as soon as it is there; a line feed alone ends a line.
 
-    Raises:
-        ValueError: A line is not UTF-8.
+    Args:
+        lines: With their ends.
+        warn: Called with a message for each line that is not UTF-8; it becomes empty.
     """
     for number, line in enumerate(lines, start=1):
         try:
-            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{name}, line {number}: not UTF-8 (byte {error.start + 1}); "
-                "convert the text to UTF-8"
-            ) from error
+            warn(f"line {number}: not UTF-8 (byte {error.start + 1}), convert the text")
+            text = ""
+        yield text
