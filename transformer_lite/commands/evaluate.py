@@ -75,8 +75,7 @@ class Evaluate(Search):
                 f"{corpus.folder}: has another vocabulary than {self.folder}; give "
                 "--data with the corpus of this run, or score what translate writes"
             )
-        trained_on = json.loads(folder.corpus.read_text(encoding="utf-8"))
-        if trained_on["fingerprint"] != corpus.fingerprint():
+        if folder.training_data().get("fingerprint") != corpus.fingerprint():
             note = (
                 f"{corpus.folder} is not the corpus that {self.folder} was trained on"
             )

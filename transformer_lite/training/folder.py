@@ -7,6 +7,7 @@ Tests: tests/training/test_folder.py
 
 import json
 from pathlib import Path
+from typing import Any
 
 from transformer_lite.config import Recipe, recipe_from_dict
 
@@ -84,22 +85,31 @@ class RunFolder:
                 "restore it, or begin another run"
             ) from error
 
+    def training_data(self) -> dict[str, Any]:
+        """What is on record of the corpus; no languages where they are not known.
+
+        Raises:
+            ValueError: The record is damaged.
+        """
+        try:
+            record = json.loads(self.corpus.read_text(encoding="utf-8"))
+            record["languages"] = tuple(record.get("languages", ("", "")))
+            return record
+        except FileNotFoundError:
+            return {"languages": ("", "")}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"{self.corpus}: not a record of a run's training data ({error}); "
+                "restore it, or begin another run"
+            ) from error
+
     def languages(self) -> tuple[str, str]:
         """Codes of the source's and the target's language; empty if unknown.
 
         Raises:
             ValueError: The file that names them is damaged.
         """
-        try:
-            corpus = json.loads(self.corpus.read_text(encoding="utf-8"))
-            source, target = corpus.get("languages", ("", ""))
-        except FileNotFoundError:
-            return "", ""
-        except (ValueError, AttributeError, TypeError) as error:
-            raise ValueError(
-                f"{self.corpus}: not a record of a run's training data ({error}); "
-                "restore it, or begin another run"
-            ) from error
+        source, target = self.training_data()["languages"]
         return source, target
 
     def default_weights(self) -> Path:

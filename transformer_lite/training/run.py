@@ -149,17 +149,18 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
     data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
     data["fingerprint"] = corpus.fingerprint()
     if begun:
-        before = json.loads(folder.corpus.read_text("utf-8"))
+        before = folder.training_data()
         if {name: before.get(name) for name in data} != data:
             raise ValueError(
                 f"{out}: holds a run on other training data than {corpus.folder} has "
                 "now; give another --out, or the data that it began with"
             )
     data["languages"] = corpus.languages
-    write_whole(folder.tokenizer, lambda partial: partial.write_bytes(vocabulary))
-    write_whole(folder.corpus, lambda partial: partial.write_text(_to_json(data)))
+    # First what no prepared corpus has: a process killed here leaves a run.
     settings = _to_json(asdict(recipe))
     write_whole(folder.config, lambda partial: partial.write_text(settings))
+    write_whole(folder.tokenizer, lambda partial: partial.write_bytes(vocabulary))
+    write_whole(folder.corpus, lambda partial: partial.write_text(_to_json(data)))
 
 
 def _require_room(
