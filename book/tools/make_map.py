@@ -188,7 +188,7 @@ each of them.
 ## From the code to the paper
 
 The modules that build the paper lie at the top of the package; what carries them lies
-in four folders.
+in folders beside them.
 
 {modules}
 
