@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-# Threads that spin while they wait for each other stand still beside other work.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when PyTorch is loaded
+# Threads that never sleep while they wait for each other stand still beside other work.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # read when PyTorch is loaded
 
 import torch
 from torch import nn

@@ -26,10 +26,16 @@ def spins(tmp_path, **environment):
     return int(found[1])
 
 
-def test_threads_do_not_spin_while_they_wait(tmp_path, monkeypatch):
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    assert spins(tmp_path) == 0
+def test_threads_soon_sleep_while_they_wait(tmp_path, monkeypatch):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    assert spins(tmp_path) == 10_000
+
+
+def test_whoever_asks_for_sleeping_threads_gets_them(tmp_path, monkeypatch):
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    assert spins(tmp_path, OMP_WAIT_POLICY="PASSIVE") == 0
 
 
 def test_whoever_asks_for_spinning_threads_gets_them(tmp_path):
-    assert spins(tmp_path, OMP_WAIT_POLICY="ACTIVE") > 0
+    assert spins(tmp_path, OMP_WAIT_POLICY="ACTIVE") > 10_000
