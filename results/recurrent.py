@@ -1,6 +1,6 @@
 """Train three generations of translation models alike and write down how they do.
 
-    python results/recurrent.py OUT.json [MODEL SEED]
+    python -m results.recurrent OUT.json [MODEL SEED]
 
 The recurrent model with one context vector, the same with additive attention, and the
 Transformer get the same sentences of the toy corpus in the same batches for the same
@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from record import commit, processor
 from torch import nn
 from torch.nn import functional as F
 
+from results.evidence import commit, processor
 from transformer_lite.batching import Batch
 from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig

@@ -1,102 +1,199 @@
-"""A run's result is written down with all that it depends on."""
+"""A run's result is written down with all that it depends on, and can be recomputed."""
 
-import importlib.util
+import hashlib
 import json
-import sys
+import os
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
+import sacrebleu
+import torch
+from safetensors.torch import load_file
 
-from transformer_lite.book.recurrent import RECORDING, recorded_runs
-from transformer_lite.config import (
-    ModelConfig,
-    Recipe,
-    SearchConfig,
-    TrainConfig,
-    load_recipe,
-    recipe_from_dict,
+from results import evidence, make, recurrent
+from results.runs import CORPORA, RECIPES, RUNS, Run
+from transformer_lite.book.recurrent import recorded_runs
+from transformer_lite.config import RECIPES as RECIPES_OF_THE_PACKAGE
+from transformer_lite.config import recipe_from_dict
+from transformer_lite.data.corpora import DATA_VARIABLE
+from transformer_lite.data.store import SIDES, PreparedCorpus
+from transformer_lite.training.folder import RunFolder
+
+ROOT = Path(evidence.ROOT)
+MADE = [run for run in RUNS if (ROOT / run.result).exists()]
+SCHEMA = json.loads((ROOT / "results/schema.json").read_text(encoding="utf-8"))
+
+with_data = pytest.mark.skipif(
+    DATA_VARIABLE not in os.environ, reason=f"needs the corpora in {DATA_VARIABLE}"
 )
-from transformer_lite.data.corpora import Corpus
-from transformer_lite.data.prepare import prepare
-from transformer_lite.training.run import train_recipe
-
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = [*sorted((ROOT / "results").glob("*.json")), RECORDING]
-RUNS = [path for path in RESULTS if '"scores"' in path.read_text(encoding="utf-8")]
-
-
-def script(name):
-    """A script of results/ as a module."""
-    path = ROOT / "results" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-tool = script("record")
+SMALL = Run(
+    name="group/small-1",
+    purpose="a test",
+    corpus="toy",
+    recipe="toy",
+    changes={
+        "model": {"num_layers": 1, "d_model": 6, "d_ff": 7, "num_heads": 2},
+        "train": {"max_steps": 3, "validate_every": 2, "batch_tokens": 300},
+        "search": {"beam_size": 2, "max_extra": 3},
+    },
+    seed=5,
+    splits=("valid", "test"),
+)
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    pairs = [("one two three"[: 3 + 4 * (i % 3)],) * 2 for i in range(30)]
-    splits = {"train": pairs, "valid": pairs[:3], "test": pairs[:5]}
-    prepare(Corpus("words", splits), folder / "data", 20, 64, skip_unusable=False)
-    recipe = Recipe(
-        data=folder / "data",
-        model=ModelConfig(num_layers=1, d_model=6, d_ff=7, num_heads=2, max_len=64),
-        train=TrainConfig(batch_tokens=60, max_steps=3, warmup_steps=2),
-        search=SearchConfig(max_extra=3),
-    )
-    train_recipe(recipe, folder / "small")
-    return tool.record(folder / "small", "test")
+def made(tmp_path_factory):
+    """The folder of a repository in which a small run was made."""
+    folder = tmp_path_factory.mktemp("repository")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        make.prepare(SMALL.corpus)
+        assert make.make(SMALL)
+    return folder
 
 
-def test_greedy_and_beam_search_with_both_weights_are_scored(recorded):
-    assert recorded["scores"].keys() == {
-        f"{weights}, beam {size}" for weights in ("average", "last") for size in (1, 4)
+@pytest.fixture
+def result(made):
+    return json.loads((made / SMALL.result).read_text(encoding="utf-8"))
+
+
+def require_schema(result):
+    commits = [commit.removesuffix("-dirty") for commit in result["commits"]]
+    jsonschema.validate(result | {"commits": commits}, SCHEMA)
+
+
+def test_a_result_has_all_that_it_depends_on(result):
+    require_schema(result)
+    assert result["name"] == "group/small-1"
+    assert result["configuration"]["train"]["seed"] == result["seed"] == 5
+    assert result["configuration"]["model"]["vocab_size"] == 500
+    assert result["training"]["steps"] == 3
+    assert [point["step"] for point in result["curve"]] == [2, 3]
+
+
+def test_scores_are_those_of_the_kept_outputs(made, result, monkeypatch):
+    monkeypatch.chdir(made)
+    for split in SMALL.splits:
+        outputs = evidence.read_lines(SMALL.outputs(split))
+        references = PreparedCorpus(SMALL.data).text(split)[1]
+        found = sacrebleu.corpus_bleu(outputs, [references]).score
+        assert result["scores"][split]["bleu"] == pytest.approx(found, abs=1e-4)
+        assert result["scores"][split]["sentences"] == len(outputs) == 500
+
+
+def test_checksums_are_those_of_the_text(made, result):
+    checksums = result["corpus"]["sha256"]
+    assert checksums.keys() == {
+        f"{split}.{side}" for split in ("train", "valid", "test") for side in SIDES
     }
-    for scores in recorded["scores"].values():
-        assert scores["sentences"] == 5
-        assert "tok:13a" in scores["signature"]
+    text = (made / SMALL.data / "valid.tgt.txt").read_bytes()
+    assert checksums["valid.tgt"] == hashlib.sha256(text).hexdigest()
 
 
-def test_what_the_run_measured_is_there(recorded):
-    assert recorded["training"]["steps"] == 3
-    assert recorded["training"]["target_tokens"] > 0
-    assert [point["step"] for point in recorded["curve"]] == [3]
+def test_the_last_weights_can_be_asked_for(made, monkeypatch):
+    monkeypatch.chdir(made)
+    run = replace(SMALL, weights="last", splits=("valid",))
+    translator = evidence.translator_of(run)
+    last = load_file(RunFolder(run.folder).weights_after(3))
+    held = translator.model.state_dict()
+    assert all(torch.equal(held[name], value) for name, value in last.items())
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
-def test_a_stored_result_says_what_it_depends_on(path):
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    assert stored["configuration"]
-    assert stored["versions"]["torch"]
-    assert stored["hardware"]["processor"]
-    assert stored["commit"]
+def test_a_made_run_is_not_made_again(made, monkeypatch, capsys):
+    monkeypatch.chdir(made)
+    monkeypatch.setattr(make, "RUNS", (SMALL,))
+    monkeypatch.setattr(make, "make_all", lambda runs, jobs: runs)
+    assert make.main() == 0
+    make.main(show=True)
+    assert capsys.readouterr().out.startswith("made   group/small-1")
+    (made / SMALL.result).rename(made / "away")
+    assert make.main() == 1  # what was to be made came back as failed
+    (made / "away").rename(made / SMALL.result)
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
-def test_a_stored_run_has_the_recipe_of_its_name(path):
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    assert stored["curve"]
-    recipe = load_recipe(path.stem)
-    ran = recipe_from_dict(stored["configuration"])
-    assert ran.train == recipe.train
-    assert replace(ran.model, vocab_size=37_000) == recipe.model
+def test_a_run_that_fails_is_named_and_the_others_are_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\ncase "$4" in *bad*) exit 3;; esac\necho "$4"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(make.sys, "executable", str(program))
+    monkeypatch.setattr(make, "prepare", lambda corpus: None)
+    runs = [replace(SMALL, name=name) for name in ("good-1", "bad-1", "good-2")]
+    assert [run.name for run in make.make_all(runs, jobs=2)] == ["bad-1"]
+    assert (tmp_path / "runs/results/good-2.log").read_text() == "good-2\n"
+
+
+def test_lines_come_back_and_equal_lines_are_equal_bytes(tmp_path):
+    lines = ["Ein Hund.", "", "käse\u2028 \r", "它"]
+    first, second = tmp_path / "first.gz", tmp_path / "second.gz"
+    evidence.write_lines(first, lines)
+    evidence.write_lines(second, iter(lines))
+    assert evidence.read_lines(first) == lines
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_every_run_of_the_table_can_be_made(run):
+    assert run.corpus in CORPORA
+    assert run.settings().train.seed == run.seed
+    own = {path.stem for path in RECIPES.glob("*.toml")}
+    assert own.isdisjoint(path.stem for path in RECIPES_OF_THE_PACKAGE.iterdir())
+
+
+def test_no_two_runs_have_one_name():
+    assert len({run.name for run in RUNS}) == len(RUNS)
+
+
+def test_every_stored_result_is_of_a_run_of_the_table():
+    stored = {
+        path.relative_to(ROOT / "results")
+        for path in (ROOT / "results").rglob("*-?.json")
+    }
+    assert stored == {run.result.relative_to("results") for run in MADE}
+
+
+@pytest.mark.parametrize("run", MADE, ids=lambda run: run.name)
+def test_a_stored_result_is_whole_and_of_this_table(run):
+    result = json.loads((ROOT / run.result).read_text(encoding="utf-8"))
+    jsonschema.validate(result, SCHEMA)
+    assert (result["name"], result["seed"]) == (run.name, run.seed)
+    assert result["corpus"]["prepare"] == CORPORA[run.corpus]
+    ran = recipe_from_dict(result["configuration"])
+    assert replace(ran, model=replace(ran.model, vocab_size=37_000)) == run.settings()
+    assert result["scores"].keys() == set(run.splits)
+    for split, scores in result["scores"].items():
+        assert (
+            len(evidence.read_lines(ROOT / run.outputs(split))) == scores["sentences"]
+        )
+
+
+@with_data
+@pytest.mark.parametrize("corpus", sorted({run.corpus for run in MADE}))
+def test_stored_scores_can_be_recomputed_without_training(
+    corpus, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    make.prepare(corpus)
+    prepared = PreparedCorpus(Path("data/results", corpus))
+    for run in (run for run in MADE if run.corpus == corpus):
+        result = json.loads((ROOT / run.result).read_text(encoding="utf-8"))
+        assert evidence.corpus_of(run) == result["corpus"]
+        for split, scores in result["scores"].items():
+            outputs = evidence.read_lines(ROOT / run.outputs(split))
+            found = sacrebleu.corpus_bleu(outputs, [prepared.text(split)[1]])
+            assert scores["bleu"] == pytest.approx(found.score, abs=1e-4)
 
 
 def test_the_recurrent_models_are_trained_and_recorded_as_the_chapters_read_them(
     tmp_path, monkeypatch
 ):
-    trainings = script("recurrent")
     small = {"train_pairs": 1300, "test_pairs": 17, "steps": 3, "warmup_steps": 2}
     small |= {"d_model": 8, "transformer_d_ff": 11, "batch_pairs": 5}
-    monkeypatch.setattr(trainings, "CONFIGURATION", trainings.CONFIGURATION | small)
+    monkeypatch.setattr(recurrent, "CONFIGURATION", recurrent.CONFIGURATION | small)
     stored = recorded_runs()
-    trainings.main(tmp_path / "out.json", [(name, 7) for name in stored])
+    recurrent.main(tmp_path / "out.json", [(name, 7) for name in stored])
     runs = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["runs"]
     assert runs.keys() == stored.keys()
     for name, seeds in runs.items():

@@ -1,0 +1,175 @@
+"""What is kept of a run: its scores, its outputs, and all that these depend on."""
+
+import gzip
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from results.runs import CORPORA, Run
+from transformer_lite.batching import fixed_batches
+from transformer_lite.data.store import SIDES, PreparedCorpus, text_path
+from transformer_lite.files import write_whole
+from transformer_lite.inference.scores import score
+from transformer_lite.inference.translator import Translator
+from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.hardware import choose_precision
+from transformer_lite.training.metrics import Metrics
+from transformer_lite.training.step import validate
+
+PACKAGES = ("transformer-lite-book", "torch", "sentencepiece", "sacrebleu", "numpy")
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def processor() -> str:
+    """The processor's name, where Linux tells it, else its architecture."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+    return names[0] if names else platform.machine()
+
+
+def commit() -> str:
+    """The commit of this repository, marked if files were changed since."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=ROOT
+    ).stdout.strip()
+
+
+def conditions() -> dict[str, Any]:
+    """The versions of what computes, and what it computes on."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {
+        "versions": {name: version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "hardware": {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "gpu": gpu,
+        },
+    }
+
+
+def corpus_of(run: Run) -> dict[str, Any]:
+    """Which text it was, by name and by the checksum of every file."""
+    corpus = PreparedCorpus(run.data)
+    return {
+        "name": run.corpus,
+        "prepare": CORPORA[run.corpus],
+        "languages": corpus.languages,
+        "pairs": corpus.sizes,
+        "sha256": {
+            f"{split}.{side}": hashlib.sha256(
+                text_path(run.data, split, side).read_bytes()
+            ).hexdigest()
+            for split in corpus.sizes
+            for side in SIDES
+        },
+    }
+
+
+def training_of(run: Run) -> dict[str, Any]:
+    """What the training measured of itself."""
+    records = Metrics(run.folder).read()
+    steps = [entry for entry in records if "train_loss" in entry]
+    tokens = sum(entry["tokens"] for entry in steps)
+    seconds = sum(entry["tokens"] / entry["tokens_per_second"] for entry in steps)
+    return {
+        "steps": len(steps),
+        "target_tokens": tokens,
+        "minutes": round(seconds / 60, 1),
+        "tokens_per_second": round(tokens / seconds),
+    }
+
+
+def curve_of(run: Run) -> list[dict[str, float]]:
+    """Every validation, with the mean loss of the steps before it."""
+    curve, losses, tokens = [], [], 0
+    for entry in Metrics(run.folder).read():
+        if "train_loss" in entry:
+            losses.append(entry["train_loss"])
+            tokens += entry["tokens"]
+        elif "valid_loss" in entry:
+            point = {"step": entry["step"], "target_tokens": tokens}
+            point["train_loss"] = sum(losses) / max(1, len(losses))
+            losses = []
+            names = ("valid_loss", "valid_perplexity", "valid_bleu")
+            point |= {name: entry[name] for name in names if name in entry}
+            curve.append({name: round(value, 4) for name, value in point.items()})
+    return curve
+
+
+def translator_of(run: Run) -> Translator:
+    """The trained model, with the weights that are to be scored."""
+    folder = RunFolder(run.folder)
+    weights = {"average": folder.average, "last": folder.step_checkpoints()[-1]}
+    return Translator.load(run.folder, weights[run.weights])
+
+
+def scores_of(translator: Translator, run: Run, split: str) -> dict[str, Any]:
+    """Translate a split, keep the translations, and score them."""
+    corpus, recipe = PreparedCorpus(run.data), run.settings()
+    sources, references = corpus.text(split)
+    began = time.monotonic()
+    translations = translator.translate(sources)
+    seconds = time.monotonic() - began
+    write_lines(run.outputs(split), translations)
+    found = asdict(score(translations, references, corpus.languages[1]))
+    batches = fixed_batches(*corpus.ids(split), recipe.train.batch_tokens)
+    report = validate(translator.model, batches, recipe.train.label_smoothing)
+    found |= {"loss": report.loss, "perplexity": report.perplexity}
+    found = {n: round(v, 4) if isinstance(v, float) else v for n, v in found.items()}
+    return found | {"seconds": round(seconds, 1)}
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines to a gzipped file; equal lines make equal bytes."""
+    text = "".join(f"{line}\n" for line in lines).encode("utf-8")
+    packed = gzip.compress(text, mtime=0)
+    write_whole(path, lambda partial: partial.write_bytes(packed))
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of such a file."""
+    return gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")[:-1]
+
+
+def record(run: Run, commits: list[str]) -> None:
+    """Score a finished run and write its result.
+
+    Args:
+        run: Which run.
+        commits: Those of this repository that it was trained at.
+    """
+    recipe = RunFolder(run.folder).recipe()
+    translator = translator_of(run)
+    device = translator.model.encoder.embedding.weight.device
+    result = {
+        "name": run.name,
+        "purpose": run.purpose,
+        "seed": run.seed,
+        "corpus": corpus_of(run),
+        "recipe": run.recipe,
+        "configuration": json.loads(json.dumps(asdict(recipe), default=str)),
+        "parameters": sum(p.numel() for p in translator.model.parameters()),
+        "commits": commits,
+        **conditions(),
+        "precision": choose_precision(recipe.train.precision, device),
+        "training": training_of(run),
+        "curve": curve_of(run),
+        "weights": run.weights,
+        "scores": {split: scores_of(translator, run, split) for split in run.splits},
+    }
+    text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+    write_whole(run.result, lambda partial: partial.write_text(text, "utf-8"))

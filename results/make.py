@@ -1,0 +1,107 @@
+"""Make the results that are missing: prepare, train, translate, score, write down.
+
+    python -m results.make [--only PATTERN] [--jobs 2] [--show]
+
+Every run can be stopped at any point, by Ctrl-C or by pulling the plug: the same
+command takes it up at its last checkpoint. A run whose result lies in results/ is not
+made again; delete the file to have it made.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
+from pathlib import Path
+
+import tyro
+
+from results import evidence
+from results.runs import CORPORA, RUNS, Run
+from transformer_lite.cli import main as transformer_lite
+from transformer_lite.inference.scores import ValidationSamples
+from transformer_lite.training.hardware import keep_freed_memory
+from transformer_lite.training.run import train_recipe
+
+STOPPED = 130
+"""Exit status of a run that a signal stopped."""
+
+
+def prepare(corpus: str) -> None:
+    """Make a corpus, unless it is there."""
+    folder = str(Path("data/results", corpus))
+    transformer_lite(["prepare", *CORPORA[corpus].split(), "--out", folder])
+
+
+def make(run: Run) -> bool:
+    """Make one run's result in this process; False if a signal stopped it."""
+    keep_freed_memory()
+    commits = run.folder / "commits.txt"
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with commits.open("a+", encoding="utf-8") as file:
+        file.seek(0)
+        if evidence.commit() not in file.read().split():
+            file.write(f"{evidence.commit()}\n")
+    if not train_recipe(run.settings(), run.folder, ValidationSamples):
+        return False
+    evidence.record(run, commits.read_text(encoding="utf-8").split())
+    return True
+
+
+def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
+    """Make several runs, each in a process of its own; return those that failed."""
+    for corpus in dict.fromkeys(run.corpus for run in runs):
+        prepare(corpus)
+    processes: list[subprocess.Popen] = []
+
+    def in_a_process(run: Run) -> bool:
+        log = run.folder.with_suffix(".log")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        print(f"begins  {run.name}", flush=True)
+        with log.open("a") as file:
+            command = [sys.executable, "-m", "results.make", "--one", run.name]
+            process = subprocess.Popen(command, stdout=file, stderr=file)
+            processes.append(process)
+            failed = process.wait() != 0
+        print(f"{'FAILED ' if failed else 'is made'} {run.name}  ({log})", flush=True)
+        return failed
+
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            failures = list(pool.map(in_a_process, runs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()  # each writes a checkpoint first
+            raise
+    return [run for run, failed in zip(runs, failures, strict=True) if failed]
+
+
+def main(
+    only: str = "*", jobs: int = 1, show: bool = False, one: str | None = None
+) -> int:
+    """Make the results that are missing.
+
+    Args:
+        only: Which runs: a pattern such as "table_3/*".
+        jobs: How many at a time.
+        show: Only say which there are.
+        one: Make this run in this process.
+    """
+    runs = [run for run in RUNS if fnmatch(run.name, only)]
+    if one:
+        (run,) = (run for run in RUNS if run.name == one)
+        return 0 if make(run) else STOPPED
+    if show:
+        for run in runs:
+            state = "made" if run.result.exists() else "to do"
+            print(f"{state:6} {run.name:32} {run.purpose}")
+        return 0
+    missing = [run for run in runs if not run.result.exists()]
+    return 1 if make_all(missing, jobs) else 0
+
+
+if __name__ == "__main__":
+    os.chdir(evidence.ROOT)  # folders of data and runs are named from there
+    sys.exit(tyro.cli(main))

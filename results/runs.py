@@ -1,0 +1,108 @@
+"""The table of all runs whose numbers the book shows.
+
+A run is a recipe with changes, a corpus and a seed. `make results` makes those whose
+result is not there yet; `python -m results.make --show` prints this table. Folders are
+named from the repository's root.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from transformer_lite.config import TABLE_3, Recipe, load_recipe
+
+RECIPES = Path(__file__).parent / "recipes"
+"""Recipes of experiments; those for readers come with the package."""
+
+CORPORA = {
+    "multi30k_en_de": "multi30k --source en --target de --vocab-size 4000",
+    "multi30k_de_en": "multi30k --source de --target en --vocab-size 4000",
+    "multi30k_en_fr": "multi30k --source en --target fr --vocab-size 4000",
+    "toy": "toy",
+}
+"""How `transformer-lite prepare` makes each corpus."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One training, and what is translated and scored at its end."""
+
+    name: str
+    """Its result is results/<name>.json."""
+    purpose: str
+    """What the book needs it for."""
+    corpus: str
+    """A key of `CORPORA`."""
+    recipe: str
+    """The name of one in results/recipes/, or of one that comes with the package."""
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What differs from the recipe: {"model": {"dropout": 0.3}}."""
+    seed: int = 1
+    splits: tuple[str, ...] = ("valid",)
+    """The splits that are translated and scored at the end."""
+    weights: Literal["average", "last"] = "average"
+    """The mean of the last checkpoints, or the last one as it is."""
+
+    @property
+    def data(self) -> Path:
+        """The folder of its prepared corpus."""
+        return Path("data/results", self.corpus)
+
+    @property
+    def folder(self) -> Path:
+        """The folder in which it is trained."""
+        return Path("runs/results", self.name)
+
+    @property
+    def result(self) -> Path:
+        """The file that the book reads."""
+        return Path("results") / f"{self.name}.json"
+
+    def outputs(self, split: str) -> Path:
+        """The file of what it made of a split, one line for each source."""
+        return Path("results") / f"{self.name}.{split}.txt.gz"
+
+    def settings(self) -> Recipe:
+        """Its recipe, complete.
+
+        Raises:
+            ValueError: There is no such recipe, or a value is impossible.
+            TypeError: A change names no setting.
+        """
+        own = RECIPES / f"{self.recipe}.toml"
+        recipe = load_recipe(own if own.exists() else self.recipe)
+        recipe = replace(recipe, data=self.data)
+        for part, changes in self.changes.items():
+            changed = replace(getattr(recipe, part), **changes)
+            recipe = replace(recipe, **{part: changed})
+        return replace(recipe, train=replace(recipe.train, seed=self.seed))
+
+
+def _table_3() -> Iterator[Run]:
+    """Table 3 with half the layers and a quarter of every width."""
+    steps = load_recipe(RECIPES / "table_3.toml").train.max_steps
+    train = {"D3": {"label_smoothing": 0.0}, "D4": {"label_smoothing": 0.2}}
+    train["big"] = {"max_steps": 3 * steps}  # as in the paper
+    for row, paper in TABLE_3.items():
+        quarter = {
+            name: value // 4
+            for name in ("d_model", "d_ff", "d_k", "d_v")
+            if (value := getattr(paper, name)) is not None
+        }
+        same = {n: getattr(paper, n) for n in ("num_heads", "dropout", "positions")}
+        model = {"num_layers": paper.num_layers // 2, **quarter, **same}
+        for seed in range(1, 1 + (4 if row == "base" else 2)):
+            yield Run(
+                name=f"table_3/{row}-{seed}",
+                purpose=f"Table 3, row {row}: half the layers, a quarter of the widths",
+                corpus="multi30k_en_de",
+                recipe="table_3",
+                changes={"model": model, "train": train.get(row, {})},
+                seed=seed,
+                weights="last",
+            )
+
+
+RUNS = tuple(_table_3())
+"""All of them, what matters most first."""
