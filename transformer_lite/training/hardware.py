@@ -61,13 +61,12 @@ def matrix_products(precision: Precision) -> Iterator[None]:
 
 
 def _has_bf16_units(cpu_info: Path) -> bool:
-    """Whether the processor multiplies bf16 matrices in hardware.
+    """Whether the processor has units that multiply bf16 matrices: Intel's AMX.
 
-    PyTorch also emulates bf16 on processors without; there it is slower than fp32.
+    Elsewhere bf16 is slower than fp32: in training the recipe multi30k_de it makes 0.6
+    times as many tokens a second on a Xeon with AVX512-BF16 and without AMX.
     """
-    if not cpu_info.exists():
-        return False
-    return bool({"amx_bf16", "avx512_bf16"} & set(cpu_info.read_text().split()))
+    return cpu_info.exists() and "amx_bf16" in cpu_info.read_text().split()
 
 
 # Parameters of mallopt(3), as malloc.h numbers them.
