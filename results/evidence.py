@@ -8,19 +8,21 @@ import platform
 import subprocess
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from results.models import new_model
 from results.runs import CORPORA, Run
 from transformer_lite.batching import fixed_batches
 from transformer_lite.data.store import SIDES, PreparedCorpus, text_path
 from transformer_lite.files import write_whole
 from transformer_lite.inference.scores import score
 from transformer_lite.inference.translator import Translator
+from transformer_lite.training.checkpoint import load_weights
 from transformer_lite.training.folder import RunFolder
 from transformer_lite.training.hardware import choose_precision
 from transformer_lite.training.metrics import Metrics
@@ -114,7 +116,10 @@ def translator_of(run: Run) -> Translator:
     """The trained model, with the weights that are to be scored."""
     folder = RunFolder(run.folder)
     weights = {"average": folder.average, "last": folder.step_checkpoints()[-1]}
-    return Translator.load(run.folder, weights[run.weights])
+    model = new_model(run)
+    load_weights(model, weights[run.weights])
+    tokenizer = PreparedCorpus(run.data).tokenizer
+    return Translator(model.eval(), tokenizer, run.settings().search)
 
 
 def scores_of(translator: Translator, run: Run, split: str) -> dict[str, Any]:
@@ -152,8 +157,8 @@ def record(run: Run, commits: list[str]) -> None:
         run: Which run.
         commits: Those of this repository that it was trained at.
     """
-    recipe = RunFolder(run.folder).recipe()
     translator = translator_of(run)
+    recipe = replace(run.settings(), model=translator.model.config)
     device = translator.model.encoder.embedding.weight.device
     result = {
         "name": run.name,
@@ -161,6 +166,7 @@ def record(run: Run, commits: list[str]) -> None:
         "seed": run.seed,
         "corpus": corpus_of(run),
         "recipe": run.recipe,
+        "model": run.model,
         "configuration": json.loads(json.dumps(asdict(recipe), default=str)),
         "parameters": sum(p.numel() for p in translator.model.parameters()),
         "commits": commits,

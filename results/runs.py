@@ -36,6 +36,8 @@ class Run:
     """A key of `CORPORA`."""
     recipe: str
     """The name of one in results/recipes/, or of one that comes with the package."""
+    model: str = "Transformer"
+    """A key of `results.models.MODELS`."""
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What differs from the recipe: {"model": {"dropout": 0.3}}."""
     seed: int = 1

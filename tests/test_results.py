@@ -11,14 +11,17 @@ import pytest
 import sacrebleu
 import torch
 from safetensors.torch import load_file
+from torch.nn import functional as F
 
 from results import evidence, make, recurrent
+from results.models import MODELS, PreNorm
 from results.runs import CORPORA, RECIPES, RUNS, Run
 from transformer_lite.book.recurrent import recorded_runs
 from transformer_lite.config import RECIPES as RECIPES_OF_THE_PACKAGE
-from transformer_lite.config import recipe_from_dict
+from transformer_lite.config import ModelConfig, recipe_from_dict
 from transformer_lite.data.corpora import DATA_VARIABLE
 from transformer_lite.data.store import SIDES, PreparedCorpus
+from transformer_lite.model import Transformer
 from transformer_lite.training.folder import RunFolder
 
 ROOT = Path(evidence.ROOT)
@@ -31,11 +34,11 @@ with_data = pytest.mark.skipif(
 SMALL = Run(
     name="group/small-1",
     purpose="a test",
-    corpus="toy",
+    corpus="words",
     recipe="toy",
     changes={
         "model": {"num_layers": 1, "d_model": 6, "d_ff": 7, "num_heads": 2},
-        "train": {"max_steps": 3, "validate_every": 2, "batch_tokens": 300},
+        "train": {"max_steps": 3, "validate_every": 2, "batch_tokens": 60},
         "search": {"beam_size": 2, "max_extra": 3},
     },
     seed=5,
@@ -43,15 +46,26 @@ SMALL = Run(
 )
 
 
+ANY_SCORES = {"sentences": 1, "loss": 1.0, "perplexity": 1.0, "seconds": 1.0}
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The folder of a repository in which a small run was made."""
     folder = tmp_path_factory.mktemp("repository")
+    words = "one two three four five six".split()
+    for split, size in (("train", 30), ("valid", 3), ("test", 5)):
+        lines = [f"{words[i % 5]} {words[i % 6]} {i}\n" for i in range(size)]
+        (folder / f"{split}.en").write_text("".join(lines))
+        (folder / f"{split}.de").write_text("".join(reversed(lines)))
+    files = [f"--{split} {split}.en {split}.de" for split in ("train", "valid", "test")]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        command = " ".join(["files --vocab-size 40", *files])
+        patch.setitem(CORPORA, "words", command)
         make.prepare(SMALL.corpus)
         assert make.make(SMALL)
-    return folder
+        yield folder
 
 
 @pytest.fixture
@@ -68,7 +82,7 @@ def test_a_result_has_all_that_it_depends_on(result):
     require_schema(result)
     assert result["name"] == "group/small-1"
     assert result["configuration"]["train"]["seed"] == result["seed"] == 5
-    assert result["configuration"]["model"]["vocab_size"] == 500
+    assert result["configuration"]["model"]["vocab_size"] == 40
     assert result["training"]["steps"] == 3
     assert [point["step"] for point in result["curve"]] == [2, 3]
 
@@ -80,7 +94,7 @@ def test_scores_are_those_of_the_kept_outputs(made, result, monkeypatch):
         references = PreparedCorpus(SMALL.data).text(split)[1]
         found = sacrebleu.corpus_bleu(outputs, [references]).score
         assert result["scores"][split]["bleu"] == pytest.approx(found, abs=1e-4)
-        assert result["scores"][split]["sentences"] == len(outputs) == 500
+        assert result["scores"][split]["sentences"] == len(outputs)
 
 
 def test_checksums_are_those_of_the_text(made, result):
@@ -123,6 +137,39 @@ def test_a_run_that_fails_is_named_and_the_others_are_made(tmp_path, monkeypatch
     runs = [replace(SMALL, name=name) for name in ("good-1", "bad-1", "good-2")]
     assert [run.name for run in make.make_all(runs, jobs=2)] == ["bad-1"]
     assert (tmp_path / "runs/results/good-2.log").read_text() == "good-2\n"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_is_trained_and_its_result_is_whole(made, monkeypatch, name):
+    monkeypatch.chdir(made)
+    splits = () if name == "pre-norm" else ("valid",)  # it has no search
+    run = replace(SMALL, name=f"models/{name}-1", model=name, splits=splits)
+    monkeypatch.setattr(evidence, "scores_of", lambda *_: {**ANY_SCORES})
+    assert make.make(run)
+    result = json.loads(run.result.read_text(encoding="utf-8"))
+    require_schema(result)
+    assert result["model"] == name
+    assert result["curve"][-1]["valid_loss"] < 5
+
+
+def test_pre_norm_normalizes_before_every_sub_layer_and_at_the_end():
+    config = ModelConfig(vocab_size=11, num_layers=2, d_model=6, d_ff=7, num_heads=2)
+    torch.manual_seed(1)
+    ours = Transformer(config).eval()
+    torch.manual_seed(1)
+    model = PreNorm(config).eval()
+    assert torch.equal(model.encoder.embedding.weight, ours.encoder.embedding.weight)
+    layer = model.encoder.layers[0]
+    weight = ours.encoder.layers[0].feed_forward.w_1.weight
+    assert torch.equal(layer.feed_forward.w_1.weight, weight)
+    x, mask = torch.randn(3, 5, 6), torch.ones(3, 1, 1, 5, dtype=torch.bool)
+    y = F.layer_norm(x, (6,))
+    between = x + layer.self_attention(y, y, mask)
+    expected = between + layer.feed_forward(F.layer_norm(between, (6,)))
+    torch.testing.assert_close(layer(x, mask), expected)
+    ids = torch.tensor([[5, 7, 9]])
+    hidden = model.hidden(ids, ids)
+    torch.testing.assert_close(hidden.mean(-1), torch.zeros(1, 3), atol=1e-6, rtol=0)
 
 
 def test_lines_come_back_and_equal_lines_are_equal_bytes(tmp_path):

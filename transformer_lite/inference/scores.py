@@ -14,12 +14,12 @@ from itertools import islice
 from typing import Any
 
 import sacrebleu
+from torch import nn
 from tqdm import tqdm
 
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
-from transformer_lite.model import Transformer
 
 SCORED = 200
 """Validation sentences that are translated at each validation."""
@@ -137,13 +137,13 @@ class ValidationSamples:
     """The first validation sentences, translated again at every validation.
 
     Args:
-        model: The model in training.
+        model: The model in training: a `Transformer`, or what searches like one.
         corpus: Its corpus.
         search: How to translate; beams are left to the end.
     """
 
     def __init__(
-        self, model: Transformer, corpus: PreparedCorpus, search: SearchConfig
+        self, model: nn.Module, corpus: PreparedCorpus, search: SearchConfig
     ) -> None:
         sources, references = corpus.text("valid")
         # Greedy search is several times faster, and enough to watch a run.

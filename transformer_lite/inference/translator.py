@@ -11,7 +11,7 @@ from typing import NamedTuple, overload
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer_lite.batching import pad
 from transformer_lite.config import SearchConfig
@@ -42,7 +42,8 @@ class Translator:
     """Text in, text out.
 
     Args:
-        model: A trained model; it should be in evaluation mode.
+        model: A trained `Transformer`, or what searches like one; it should be in
+            evaluation mode.
         tokenizer: The vocabulary that it was trained with.
         search: How to search, unless a call says otherwise.
     """
@@ -51,7 +52,7 @@ class Translator:
     """Processes that batches are dealt out among."""
 
     def __init__(
-        self, model: Transformer, tokenizer: Tokenizer, search: SearchConfig
+        self, model: nn.Module, tokenizer: Tokenizer, search: SearchConfig
     ) -> None:
         self.model, self.tokenizer, self.search = model, tokenizer, search
 

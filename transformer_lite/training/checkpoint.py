@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from transformer_lite.batching import DataPosition
 from transformer_lite.config import TrainConfig
 from transformer_lite.files import write_whole
-from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.training.distributed import ONE_CPU, Processes
 from transformer_lite.training.folder import RunFolder, training_path
@@ -174,7 +173,7 @@ class TrainingState:
     """
 
     def __init__(
-        self, model: Transformer, config: TrainConfig, scaler: torch.amp.GradScaler
+        self, model: nn.Module, config: TrainConfig, scaler: torch.amp.GradScaler
     ) -> None:
         self.model, self.config, self.scaler = model, config, scaler
         self.optimizer = adam(model.parameters())

@@ -280,7 +280,7 @@ SCORED_AT_ONCE = 1024
 
 @torch.inference_mode()
 def validate(
-    model: Transformer,
+    model: nn.Module,
     batches: Sequence[Batch],
     smoothing: float,
     precision: Precision = "fp32",

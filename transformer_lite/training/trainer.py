@@ -25,7 +25,6 @@ from tqdm import tqdm
 from transformer_lite.batching import Batch, BatchStream, StepBatches, prefetch
 from transformer_lite.config import TrainConfig
 from transformer_lite.loss import perplexity
-from transformer_lite.model import Transformer
 from transformer_lite.training import checkpoint
 from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.distributed import ONE_CPU, Processes
@@ -83,7 +82,8 @@ class Trainer:
     """A run: steps, validations and checkpoints, resumed where it stopped.
 
     Args:
-        model: The model to train, on the device of `processes`.
+        model: The `Transformer` to train, or what has its interface, on the device of
+            `processes`.
         stream: The training batches.
         validation: The validation batches.
         config: How to train.
@@ -94,7 +94,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: Transformer,
+        model: nn.Module,
         stream: BatchStream,
         validation: Sequence[Batch],
         config: TrainConfig,

@@ -1,0 +1,121 @@
+"""The models that runs train: the Transformer, and what it is compared with.
+
+All have the interface of `transformer_lite.model.Transformer`, so one trainer, one loss
+and one search serve them all.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from results.runs import Run
+from transformer_lite.book.recurrent import RecurrentModel
+from transformer_lite.config import ModelConfig
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.layers import DecoderLayer, EncoderLayer
+from transformer_lite.model import Transformer
+
+
+class Recurrent(RecurrentModel):
+    """A recurrent model as wide as a Transformer of this configuration."""
+
+    has_attention = False
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(
+            config.vocab_size, config.d_model, self.has_attention, config.dropout
+        )
+        self.config = config
+
+
+class RecurrentWithAttention(Recurrent):
+    """The same, with additive attention."""
+
+    has_attention = True
+
+
+class PreNormEncoderLayer(EncoderLayer):
+    """x + Dropout(Sublayer(LayerNorm(x))) twice."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch src_len d_model"],
+        mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> Float[Tensor, "batch src_len d_model"]:
+        """Each source position, having looked at all real source positions."""
+        residual, y = self.after_self_attention, self.after_self_attention.norm(x)
+        x = x + residual.dropout(self.self_attention(y, y, mask))
+        residual, y = self.after_feed_forward, self.after_feed_forward.norm(x)
+        return x + residual.dropout(self.feed_forward(y))
+
+
+class PreNormDecoderLayer(DecoderLayer):
+    """x + Dropout(Sublayer(LayerNorm(x))) three times."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tgt_len d_model"],
+        memory: Float[Tensor, "batch src_len d_model"],
+        causal: Bool[Tensor, "tgt_len tgt_len"],
+        memory_mask: Bool[Tensor, "batch 1 1 src_len"],
+    ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """Each target position, from its past and from the encoder's output."""
+        residual, y = self.after_self_attention, self.after_self_attention.norm(x)
+        x = x + residual.dropout(self.self_attention(y, y, causal[None, None]))
+        residual, y = self.after_cross_attention, self.after_cross_attention.norm(x)
+        x = x + residual.dropout(self.cross_attention(y, memory, memory_mask))
+        residual, y = self.after_feed_forward, self.after_feed_forward.norm(x)
+        return x + residual.dropout(self.feed_forward(y))
+
+
+class LastNorm(nn.Sequential):
+    """A stack's last layer, and the LayerNorm that pre-norm needs after it."""
+
+    def __init__(self, layer: nn.Module, d_model: int) -> None:
+        super().__init__(layer, nn.LayerNorm(d_model))
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], *inputs: Tensor
+    ) -> Float[Tensor, "batch len d_model"]:
+        """The layer's output, normalized."""
+        layer, norm = self
+        return norm(layer(x, *inputs))
+
+
+class PreNorm(Transformer):
+    """The Transformer with each LayerNorm before its sub-layer: for training alone.
+
+    It takes over the initial weights of the Transformer with the same seed. It has no
+    search, which would need a step of its own.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        for stack, kind in (
+            (self.encoder, PreNormEncoderLayer),
+            (self.decoder, PreNormDecoderLayer),
+        ):
+            layers = nn.ModuleList(kind(config) for _ in stack.layers)
+            layers.load_state_dict(stack.layers.state_dict())
+            layers[-1] = LastNorm(layers[-1], config.d_model)
+            stack.layers = layers
+
+
+MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
+    "Transformer": Transformer,
+    "pre-norm": PreNorm,
+    "recurrent": Recurrent,
+    "recurrent with attention": RecurrentWithAttention,
+}
+"""By the name that a run gives."""
+
+
+def new_model(run: Run) -> nn.Module:
+    """The run's model with initial weights, on the GPU if there is one."""
+    vocab_size = PreparedCorpus(run.data).tokenizer.vocab_size
+    torch.manual_seed(run.seed)
+    model = MODELS[run.model](replace(run.settings().model, vocab_size=vocab_size))
+    return model.cuda() if torch.cuda.is_available() else model
