@@ -9,6 +9,8 @@
 #   make processors   make test on other processors' ways through the same arithmetic
 #   make colab        run the notebooks as in Colab: old IPython, no package, empty folder
 #                     (the package of the last commit; make colab ONLY=02_background)
+#   make results      make the results that are missing, several hours; it can be stopped
+#                     and started again (make results ONLY='table_3/*' JOBS=2)
 #   make bench        time training and translating side by side with the peers
 #   make gpu          test and time everything on a GPU, in less than ten minutes; it
 #                     installs nothing where PYTHON has what it needs
@@ -33,7 +35,7 @@ export OMP_NUM_THREADS := 1
 # What Colab brings and the package needs; torch is the book's.
 COLAB := ipython==7.34.0 ipykernel==6.17.1 numpy==2.1.3 matplotlib==3.10.0 nbconvert
 
-.PHONY: test book notebooks processors plain avx2 colab bench gpu clean
+.PHONY: test book notebooks processors plain avx2 colab results bench gpu clean
 
 test: $(READY)
 	$(BIN)/python -m pytest --nbval --nbval-current-env -n 2 --dist loadfile $(TESTS)
@@ -70,6 +72,9 @@ colab:
 	$(VENV_COLAB)/bin/python -m pip install --quiet $(COLAB) $$(grep ^torch== requirements.txt)
 	env -u PYTHONPATH TRANSFORMER_LITE_GIT=file://$(CURDIR) \
 	  $(VENV_COLAB)/bin/python book/tools/colab.py notebooks/$(or $(ONLY),*).ipynb
+
+results: $(READY)
+	$(BIN)/python -m results.make --jobs $(or $(JOBS),1) $(if $(ONLY),--only '$(ONLY)')
 
 bench: $(VENV_BENCH)/.installed
 	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)

@@ -1,6 +1,6 @@
 """Make the results that are missing: prepare, train, translate, score, write down.
 
-    python -m results.make [--only PATTERN] [--jobs 2] [--show]
+    python -m results.make [--only PATTERN | --gpu] [--jobs 2] [--show]
 
 Every run can be stopped at any point, by Ctrl-C or by pulling the plug: the same
 command takes it up at its last checkpoint. A run whose result lies in results/ is not
@@ -19,7 +19,7 @@ import tyro
 
 from results import evidence
 from results.models import new_model
-from results.runs import CORPORA, RUNS, Run
+from results.runs import CORPORA, ON_GPU, RUNS, Run
 from transformer_lite.batching import BatchStream, fixed_batches
 from transformer_lite.cli import main as transformer_lite
 from transformer_lite.data.store import PreparedCorpus
@@ -34,9 +34,11 @@ STOPPED = 130
 
 
 def prepare(corpus: str) -> None:
-    """Make a corpus, unless it is there."""
-    folder = str(Path("data/results", corpus))
-    transformer_lite(["prepare", *CORPORA[corpus].split(), "--out", folder])
+    """Make a corpus, unless it is there, perhaps carried from another machine."""
+    folder = Path("data/results", corpus)
+    if not folder.exists():
+        words = CORPORA[corpus].split()
+        transformer_lite(["prepare", *words, "--out", str(folder)])
 
 
 def train(run: Run) -> bool:
@@ -70,7 +72,14 @@ def make(run: Run) -> bool:
 
 
 def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
-    """Make several runs, each in a process of its own; return those that failed."""
+    """Make several runs, each in a process of its own; return those that failed.
+
+    Args:
+        runs: Which runs, in this order.
+        jobs: How many at a time; they share the processor's cores, or the one GPU.
+    """
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     for corpus in dict.fromkeys(run.corpus for run in runs):
         prepare(corpus)
     processes: list[subprocess.Popen] = []
@@ -81,7 +90,9 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
         print(f"begins  {run.name}", flush=True)
         with log.open("a") as file:
             command = [sys.executable, "-m", "results.make", "--one", run.name]
-            process = subprocess.Popen(command, stdout=file, stderr=file)
+            process = subprocess.Popen(
+                command, stdout=file, stderr=file, env=environment
+            )
             processes.append(process)
             failed = process.wait() != 0
         print(f"{'FAILED ' if failed else 'is made'} {run.name}  ({log})", flush=True)
@@ -99,17 +110,23 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
 
 
 def main(
-    only: str = "*", jobs: int = 1, show: bool = False, one: str | None = None
+    only: str | None = None,
+    jobs: int = 1,
+    gpu: bool = False,
+    show: bool = False,
+    one: str | None = None,
 ) -> int:
     """Make the results that are missing.
 
     Args:
-        only: Which runs: a pattern such as "table_3/*".
+        only: Which runs: a pattern such as "table_3/*"; by default all.
         jobs: How many at a time.
+        gpu: Those that matter most where a GPU is at hand for half an hour.
         show: Only say which there are.
         one: Make this run in this process.
     """
-    runs = [run for run in RUNS if fnmatch(run.name, only)]
+    patterns = ON_GPU if gpu else [only or "*"]
+    runs = [run for p in patterns for run in RUNS if fnmatch(run.name, p)]
     if one:
         (run,) = (run for run in RUNS if run.name == one)
         return 0 if make(run) else STOPPED

@@ -108,3 +108,7 @@ def _table_3() -> Iterator[Run]:
 
 RUNS = tuple(_table_3())
 """All of them, what matters most first."""
+
+ON_GPU = ("table_3/*",)
+"""Patterns of the runs that matter most on a GPU, in this order; many of these models
+are small, and eight of them at once do not fill a large one."""

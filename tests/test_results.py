@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import jsonschema
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 
 from results import evidence, make, recurrent
 from results.models import MODELS, PreNorm
-from results.runs import CORPORA, RECIPES, RUNS, Run
+from results.runs import CORPORA, ON_GPU, RECIPES, RUNS, Run
 from transformer_lite.book.recurrent import recorded_runs
 from transformer_lite.config import RECIPES as RECIPES_OF_THE_PACKAGE
 from transformer_lite.config import ModelConfig, recipe_from_dict
@@ -187,6 +188,11 @@ def test_every_run_of_the_table_can_be_made(run):
     assert run.settings().train.seed == run.seed
     own = {path.stem for path in RECIPES.glob("*.toml")}
     assert own.isdisjoint(path.stem for path in RECIPES_OF_THE_PACKAGE.iterdir())
+
+
+def test_the_list_for_a_gpu_names_runs_of_the_table():
+    for pattern in ON_GPU:
+        assert [run for run in RUNS if fnmatch(run.name, pattern)], pattern
 
 
 def test_no_two_runs_have_one_name():
