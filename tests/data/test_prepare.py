@@ -71,9 +71,9 @@ def test_text_comes_back_unchanged(prepared):
 def test_checksums_are_those_of_the_text(prepared):
     text = "".join(f"{target}\n" for _, target in TRAIN).encode()
     found = prepared.checksums()
-    names = [f"{split}.{side}.txt" for split in prepared.sizes for side in store.SIDES]
+    names = [f"{split}.{side}" for split in prepared.sizes for side in store.SIDES]
     assert list(found) == names
-    assert found["train.tgt.txt"] == hashlib.sha256(text).hexdigest()
+    assert found["train.tgt"] == hashlib.sha256(text).hexdigest()
 
 
 def test_ids_are_memory_mapped(prepared):

@@ -125,7 +125,7 @@ class PreparedCorpus:
         return f"{checksum:08x}"
 
     def checksums(self) -> dict[str, str]:
-        """The SHA-256 of each file of text, by its name, such as `train.src.txt`.
+        """The SHA-256 of the text of each side of each split, such as "train.src".
 
         Raises:
             ValueError: A file is missing.
@@ -138,7 +138,7 @@ class PreparedCorpus:
                     digest = hashlib.file_digest(file, "sha256")
             except OSError as error:
                 raise _damaged(path, str(error)) from error
-            found[path.name] = digest.hexdigest()
+            found[f"{split}.{side}"] = digest.hexdigest()
         return found
 
     def _require(self, split: str) -> None:
