@@ -1,7 +1,6 @@
 """What is kept of a run: its scores, its outputs, and all that these depend on."""
 
 import gzip
-import hashlib
 import json
 import os
 import platform
@@ -18,7 +17,7 @@ import torch
 from results.models import new_model
 from results.runs import CORPORA, Run
 from transformer_lite.batching import fixed_batches
-from transformer_lite.data.store import SIDES, PreparedCorpus, text_path
+from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import write_whole
 from transformer_lite.inference.scores import score
 from transformer_lite.inference.translator import Translator
@@ -71,13 +70,7 @@ def corpus_of(run: Run) -> dict[str, Any]:
         "prepare": CORPORA[run.corpus],
         "languages": corpus.languages,
         "pairs": corpus.sizes,
-        "sha256": {
-            f"{split}.{side}": hashlib.sha256(
-                text_path(run.data, split, side).read_bytes()
-            ).hexdigest()
-            for split in corpus.sizes
-            for side in SIDES
-        },
+        "sha256": corpus.checksums(),
     }
 
 

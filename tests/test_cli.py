@@ -414,6 +414,21 @@ def test_multi30k_comes_from_the_folder_in_the_environment(
     assert sizes == {"train": 60, "valid": 60, "test_2016_flickr": 60}
 
 
+def test_tatoeba_comes_from_the_folder_in_the_environment(tmp_path, monkeypatch):
+    folder = tmp_path / "texts" / "tatoeba-de-en"
+    folder.mkdir(parents=True)
+    text = "".join(f"{line}\n" for line in sentences(60)).encode()
+    for split in ("train", "valid", "test"):
+        for language in ("de", "en"):
+            (folder / f"{split}.{language}.gz").write_bytes(gzip.compress(text))
+    monkeypatch.setenv("TRANSFORMER_LITE_DATA", str(folder.parent))
+    ways = ["--source", "en", "--target", "de", "--vocab-size", 50]
+    run("prepare", "tatoeba", *ways, "--out", tmp_path / "out")
+    corpus = PreparedCorpus(tmp_path / "out")
+    assert corpus.sizes == {"train": 60, "valid": 60, "test": 60}
+    assert set(corpus.checksums().values()) == {hashlib.sha256(text).hexdigest()}
+
+
 def test_wmt14_has_the_papers_vocabulary_unless_one_says_otherwise(
     tmp_path, monkeypatch, capsys
 ):
@@ -783,10 +798,12 @@ def test_prepare_refuses_an_existing_folder(tmp_path, capsys):
         (["files"], ["--train", "--valid"]),
         (["files", "--train", "a", "b", "c"], ["--train has 3 files", "tab"]),
         (["toy", "--train", "a", "b"], ['"toy" has its own text', "prepare files"]),
+        (["tatoeba", "--valid", "a"], ['"tatoeba" has its own text', "prepare files"]),
         (["file", "--train", "a", "b"], ['no corpus "file"', "prepare files"]),
         (["nothing"], ['"nothing"', "multi30k"]),
         (["toy", "--target", "fr"], ["toy", "en–de"]),
         (["multi30k", "--target", "ko"], ["en–ko", "en, de, fr"]),
+        (["tatoeba", "--target", "en"], ["tatoeba has no en–en", "two languages"]),
     ],
 )
 def test_prepare_refuses_a_corpus_that_does_not_exist(

@@ -1,5 +1,6 @@
 """A prepared corpus is whole, true to the text, and blind to the held-out splits."""
 
+import hashlib
 import json
 import signal
 import subprocess
@@ -65,6 +66,14 @@ def test_text_has_a_sentence_for_each_sequence_of_ids(prepared, split):
 def test_text_comes_back_unchanged(prepared):
     assert list(zip(*prepared.text("train"), strict=True)) == TRAIN
     assert list(zip(*prepared.text("valid"), strict=True)) == VALID
+
+
+def test_checksums_are_those_of_the_text(prepared):
+    text = "".join(f"{target}\n" for _, target in TRAIN).encode()
+    found = prepared.checksums()
+    names = [f"{split}.{side}" for split in prepared.sizes for side in store.SIDES]
+    assert list(found) == names
+    assert found["train.tgt"] == hashlib.sha256(text).hexdigest()
 
 
 def test_ids_are_memory_mapped(prepared):
@@ -312,6 +321,13 @@ def test_a_missing_file_is_named_with_a_remedy(tmp_path, name):
     (tmp_path / "out" / name).unlink()
     with pytest.raises(ValueError, match=rf"{name}.*`prepare`"):
         read_all(tmp_path / "out")
+
+
+def test_a_file_that_no_checksum_can_be_had_of_is_named(tmp_path):
+    prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
+    (tmp_path / "out" / "valid.tgt.txt").unlink()
+    with pytest.raises(ValueError, match=r"valid\.tgt\.txt.*`prepare`"):
+        PreparedCorpus(tmp_path / "out").checksums()
 
 
 def read_all(folder):

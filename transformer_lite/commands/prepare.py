@@ -20,12 +20,13 @@ class Prepare(Verb):
     """Get a corpus, learn its vocabulary, write its sentences as ids."""
 
     corpus: Positional[str]
-    """"toy", "multi30k", "wmt14", or "files" for files of your own."""
+    """"toy", "multi30k", "tatoeba", "wmt14", or "files" for files of your own."""
     out: Path
     """Folder to make."""
     source: str | None = None
-    """Source language. Multi30k and wmt14 have en, which is the default, de and fr; of
-    your own files, the names of --train say it if they end in it, as train.ko does."""
+    """Source language. Multi30k and wmt14 have en, which is the default, de and fr, and
+    tatoeba has many more, such as ko and zh; of your own files, the names of --train
+    say it if they end in it, as train.ko does."""
     target: str | None = None
     """Target language, likewise; the default is de."""
     train: tuple[Path, ...] | None = None
@@ -82,7 +83,7 @@ class Prepare(Verb):
             "two files one with a tab between source and target"
         )
         if self.corpus != "files":
-            if given and self.corpus in ("toy", "multi30k", "wmt14"):
+            if given and self.corpus in ("toy", "multi30k", "tatoeba", "wmt14"):
                 raise ValueError(
                     f'"{self.corpus}" has its own text; for yours, write {form}'
                 )

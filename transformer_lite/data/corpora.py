@@ -1,4 +1,4 @@
-"""Parallel text: the toy corpus, Multi30k, WMT 2014, and files of one's own.
+"""Parallel text: toy, Multi30k, Tatoeba, WMT 2014, and files of one's own.
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pooch
 
+from transformer_lite.data.tatoeba import tatoeba_splits
 from transformer_lite.data.toy import generate_pairs
 from transformer_lite.data.wmt14 import wmt14_splits
 from transformer_lite.tokenizer import RESERVED
@@ -180,13 +181,14 @@ class PairsFile:
 def load_corpus(
     name: str, source_language: str = "en", target_language: str = "de"
 ) -> Corpus:
-    """A corpus by its name: "toy" (generated), "multi30k" or "wmt14" (downloaded).
+    """A corpus by its name: "toy" is generated, the others are downloaded.
 
     Args:
-        name: Which corpus.
-        source_language: "en" for toy; "en", "de" or "fr" for the others.
-        target_language: "de" for toy; "en", "de" or "fr" for the others; one of the
-            two is "en" for wmt14.
+        name: "toy", "multi30k", "tatoeba" or "wmt14".
+        source_language: "en" for toy; "en", "de" or "fr" for multi30k and wmt14; any
+            code that Tatoeba has, such as "ko" or "zh".
+        target_language: "de" for toy, likewise for the others; one of the two is "en"
+            for wmt14.
 
     Raises:
         ValueError: There is no such corpus or language, or a file is missing or not
@@ -219,12 +221,17 @@ def load_corpus(
             },
             languages,
         )
+    if name == "tatoeba":
+        if os.environ.get(DATA_VARIABLE):
+            return _corpus_of(name, _own_tatoeba(languages), languages)
+        splits, origin = tatoeba_splits(*languages)
+        return Corpus(name, splits, origin, languages)
     if name == "wmt14":
         splits = wmt14_splits(*languages)
         return Corpus(name, splits, repr(splits), languages)
     raise ValueError(
-        f'there is no corpus "{name}"; take "toy", "multi30k" or "wmt14"; for text of '
-        "your own, prepare files"
+        f'there is no corpus "{name}"; take "toy", "multi30k", "tatoeba" or "wmt14"; '
+        "for text of your own, prepare files"
     )
 
 
@@ -321,16 +328,33 @@ def _lines(path: Path) -> Iterator[bytes]:
         ) from error
 
 
+def _own_file(name: str) -> Path:
+    """A file of the folder that the environment names."""
+    path = Path(os.environ[DATA_VARIABLE]) / f"{name}.gz"
+    if not path.exists():
+        raise ValueError(
+            f"{path}: no such file; put it there, or unset {DATA_VARIABLE} and "
+            "have it downloaded"
+        )
+    return path
+
+
+def _own_tatoeba(languages: tuple[str, str]) -> dict[str, ParallelFiles]:
+    """Splits of Tatoeba as they lie in the folder that the environment names."""
+    # English comes last, as in tatoeba-de-en and tatoeba-zh-en.
+    one, other = sorted(languages, key=lambda code: (code == "en", code))
+    return {
+        split: ParallelFiles(
+            *(_own_file(f"tatoeba-{one}-{other}/{split}.{code}") for code in languages)
+        )
+        for split in ("train", "valid", "test")
+    }
+
+
 def _multi30k_file(name: str) -> Path:
     """Where a file lies, after downloading it if need be; its text is the published."""
-    folder = os.environ.get(DATA_VARIABLE)
-    if folder:
-        path = Path(folder) / "multi30k" / f"{name}.gz"
-        if not path.exists():
-            raise ValueError(
-                f"{path}: no such file; put it there, or unset {DATA_VARIABLE} and "
-                "have it downloaded"
-            )
+    if os.environ.get(DATA_VARIABLE):
+        path = _own_file(f"multi30k/{name}")
     else:
         path = _download(name)
     text = b"".join(line + b"\n" for line in _lines(path))

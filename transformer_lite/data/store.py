@@ -5,8 +5,10 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/data/test_store.py
 """
 
+import hashlib
 import json
 import zlib
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +123,23 @@ class PreparedCorpus:
             checksum = zlib.crc32(sequences.ids, checksum)
             checksum = zlib.crc32(sequences.offsets, checksum)
         return f"{checksum:08x}"
+
+    def checksums(self) -> dict[str, str]:
+        """The SHA-256 of the text of each side of each split, such as "train.src".
+
+        Raises:
+            ValueError: A file is missing.
+        """
+        found = {}
+        for split, side in product(self.sizes, SIDES):
+            path = text_path(self.folder, split, side)
+            try:
+                with path.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256")
+            except OSError as error:
+                raise _damaged(path, str(error)) from error
+            found[f"{split}.{side}"] = digest.hexdigest()
+        return found
 
     def _require(self, split: str) -> None:
         if split not in self.sizes:

@@ -1,0 +1,174 @@
+"""Tatoeba: short sentences in many languages, of which no two splits share one.
+
+Paper: §5.1
+Chapter: 05_1_training_data_and_batching
+Tests: tests/data/test_tatoeba.py
+"""
+
+import hashlib
+import re
+import unicodedata
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+
+import pooch
+
+from transformer_lite.tokenizer import RESERVED
+
+ARCHIVE = (
+    "https://object.pouta.csc.fi/OPUS-Tatoeba/v2023-04-12/moses/{one}-{other}.txt.zip"
+)
+"""A release of OPUS stays as it is; Tatoeba's own exports change every week."""
+
+HELD_OUT = 2000
+"""Most pairs that validate, and most that test; of few pairs, a twentieth each."""
+LARGEST_GROUP = 4
+"""Most pairs of a group from which one is held out; its others are left out."""
+MAX_CHARACTERS = 250
+"""Longest sentence: even cut into characters, it has fewer than 256 tokens."""
+
+_RESERVED = re.compile(f"[{RESERVED}]")
+
+
+def tatoeba_splits(
+    source: str, target: str
+) -> tuple[dict[str, list[tuple[str, str]]], str]:
+    """Training, validation and test pairs, and what names them.
+
+    The archive is downloaded once. Both directions have the same pairs in each split.
+
+    Args:
+        source: Code of the source language, such as "en", "de", "ko" or "zh".
+        target: Code of the target language.
+
+    Returns:
+        The pairs of each split; the direction, and the archive's address and checksum.
+
+    Raises:
+        ValueError: There is no such pair of languages, or the archive cannot be had or
+            is damaged.
+    """
+    for code in (source, target):
+        if source == target or not re.fullmatch("[a-z]{2,4}", code):
+            raise ValueError(
+                f"tatoeba has no {source}–{target}; take two languages by their codes, "
+                "such as en and de"
+            )
+    # OPUS has the codes in the order of the alphabet, and Mandarin under its own.
+    codes = {code: "cmn" if code == "zh" else code for code in (source, target)}
+    one, other = sorted(codes.values())
+    address = ARCHIVE.format(one=one, other=other)
+    path = _download(address)
+    pairs = [pair for pair in _pairs(path, one, other) if _is_usable(pair)]
+    splits = split_pairs(pairs, min(HELD_OUT, len(pairs) // 20))
+    if codes[source] != one:
+        splits = {
+            split: [(second, first) for first, second in pairs]
+            for split, pairs in splits.items()
+        }
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    return splits, f"{source}–{target} of {address}, SHA-256 {checksum}"
+
+
+def split_pairs(
+    pairs: Iterable[tuple[str, str]], held_out: int
+) -> dict[str, list[tuple[str, str]]]:
+    """Training, validation and test pairs that share no sentence with each other.
+
+    Pairs that have a sentence in common, up to case and spaces, form a group, as do
+    those that such pairs connect. A group is held out or trained on as a whole. Hashes
+    of the sentences decide, so that the order of the pairs does not matter, and a pair
+    more or less changes at most three pairs of each held-out split.
+
+    Args:
+        pairs: All pairs; those that repeat another count once.
+        held_out: How many pairs validate, and how many test.
+
+    Raises:
+        ValueError: There are too few small groups.
+    """
+    normal = {pair: tuple(map(normalized, pair)) for pair in pairs}
+    parents: dict[str, str] = {}
+
+    def root(sentence: str) -> str:
+        while (parent := parents.setdefault(sentence, sentence)) != sentence:
+            parents[sentence] = sentence = parents[parent]
+        return sentence
+
+    for first, second in normal.values():
+        parents[root(first)] = root(second)
+
+    def rank(pair: tuple[str, str]) -> tuple[str, tuple[str, str]]:
+        return hashlib.sha256("\t".join(normal[pair]).encode()).hexdigest(), pair
+
+    ranked = sorted(normal, key=rank)
+    groups = defaultdict(list)  # in the order of the first pair of each
+    for pair in ranked:
+        groups[root(normal[pair][0])].append(pair)
+    small = [group for group in groups.values() if len(group) <= LARGEST_GROUP]
+    if len(small) < 2 * held_out:
+        raise ValueError(
+            f"only {len(small):,} groups of pairs have no sentence in common with "
+            f"others, and {2 * held_out:,} are to be held out; give more text"
+        )
+    valid, test = small[:held_out], small[held_out : 2 * held_out]
+    left_out = set(chain(*valid, *test))
+    return {
+        "train": [pair for pair in ranked if pair not in left_out],
+        "valid": [group[0] for group in valid],
+        "test": [group[0] for group in test],
+    }
+
+
+def normalized(sentence: str) -> str:
+    """A sentence without case, in NFC, with one space between words."""
+    return " ".join(unicodedata.normalize("NFC", sentence.casefold()).split())
+
+
+def _is_usable(pair: tuple[str, str]) -> bool:
+    """Whether both sides have text that the tokenizer can read, and not too much."""
+    return all(
+        line.strip() and len(line) <= MAX_CHARACTERS and not _RESERVED.search(line)
+        for line in pair
+    )
+
+
+def _pairs(path: Path, one: str, other: str) -> list[tuple[str, str]]:
+    """The pairs of an archive, in the order of its name's languages."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            texts = [
+                archive.read(f"Tatoeba.{one}-{other}.{code}").decode("utf-8")
+                for code in (one, other)
+            ]
+        lines = [text.removesuffix("\n").split("\n") for text in texts]
+        return list(zip(*lines, strict=True))
+    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise ValueError(
+            f"{path}: not the archive as published ({error}); delete the file, and it "
+            "is downloaded again"
+        ) from error
+
+
+def _download(address: str) -> Path:
+    """Where the archive lies after downloading it if need be."""
+    try:
+        return Path(
+            pooch.retrieve(
+                address,
+                # OPUS publishes none; what the file has becomes part of the origin.
+                known_hash=None,
+                fname=Path(address).name,
+                path=pooch.os_cache("transformer_lite") / "tatoeba-v2023-04-12",
+                progressbar=True,
+            )
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).split("\n")[0]
+        raise ValueError(
+            f"{address} could not be downloaded ({reason}); see that OPUS has Tatoeba "
+            "in these languages, or try again later"
+        ) from error
