@@ -16,6 +16,7 @@ import torch
 
 from results.models import new_model
 from results.runs import CORPORA, Run
+from results.scores import lowercased_bleu
 from transformer_lite.batching import fixed_batches
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import write_whole
@@ -124,6 +125,8 @@ def scores_of(translator: Translator, run: Run, split: str) -> dict[str, Any]:
     seconds = time.monotonic() - began
     write_lines(run.outputs(split), translations)
     found = asdict(score(translations, references, corpus.languages[1]))
+    bleu, signature = lowercased_bleu(translations, references)
+    found |= {"lowercased_bleu": bleu, "lowercased_signature": signature}
     batches = fixed_batches(*corpus.ids(split), recipe.train.batch_tokens)
     report = validate(translator.model, batches, recipe.train.label_smoothing)
     found |= {"loss": report.loss, "perplexity": report.perplexity}

@@ -1,0 +1,96 @@
+"""Decode one trained model in every way, and write down what each way scores.
+
+    python -m results.decoding
+
+Greedy and beam search, six exponents of the length penalty, one checkpoint and the mean
+of the last ones, on the run that is named below and must have been made.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from results import evidence
+from results.runs import RUNS
+from results.scores import compare, lowercased_bleu
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.files import write_whole
+from transformer_lite.inference.scores import bleu_of
+
+RUN = "multi30k_en_de-1"
+SPLITS = ("valid", "test_2016_flickr")
+RESULT = Path("results/decoding.json")
+ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+class System(NamedTuple):
+    """One way to decode."""
+
+    weights: str
+    beam_size: int
+    alpha: float
+
+    @property
+    def name(self) -> str:
+        """In words, and a part of the name of a file."""
+        how = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
+        penalty = "" if self.beam_size == 1 else f", α = {self.alpha}"
+        return f"{self.weights}, {how}{penalty}"
+
+
+def systems() -> Iterator[System]:
+    """All ways; the first is the paper's, with which the others are compared."""
+    yield System("average", 4, 0.6)
+    for weights in ("average", "last"):
+        yield System(weights, 1, 0.6)  # greedy search has nothing to choose by length
+        for beam_size in (4, 8):
+            for alpha in ALPHAS:
+                if (weights, beam_size, alpha) != ("average", 4, 0.6):
+                    yield System(weights, beam_size, alpha)
+
+
+def main() -> None:
+    """Decode, score, compare, write."""
+    (run,) = (run for run in RUNS if run.name == RUN)
+    corpus = PreparedCorpus(run.data)
+    translators = {
+        weights: evidence.translator_of(replace(run, weights=weights))
+        for weights in ("average", "last")
+    }
+    result = {"run": run.name, "corpus": evidence.corpus_of(run)}
+    result |= {"commit": evidence.commit(), **evidence.conditions(), "scores": {}}
+    for split in SPLITS:
+        sources, references = corpus.text(split)
+        found = {}
+        for system in systems():
+            translator = translators[system.weights]
+            search = replace(
+                run.settings().search, beam_size=system.beam_size, alpha=system.alpha
+            )
+            found[system.name] = translator.translate(sources, search)
+            print(f"{split}: {system.name}", flush=True)
+            file = RESULT.parent / "decoding" / f"{system.name}.{split}.txt.gz"
+            evidence.write_lines(file, found[system.name])
+        comparisons = compare(found, references, corpus.languages[1])
+        lengths = bleu_of(corpus.languages[1])
+        result["scores"][split] = {
+            name: asdict(comparison)
+            | {
+                "lowercased_bleu": lowercased_bleu(found[name], references)[0],
+                "length_ratio": (
+                    (score := lengths.corpus_score(found[name], [references])).sys_len
+                    / score.ref_len
+                ),
+            }
+            for name, comparison in comparisons.items()
+        }
+    text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+    write_whole(RESULT, lambda partial: partial.write_text(text, "utf-8"))
+
+
+if __name__ == "__main__":
+    os.chdir(evidence.ROOT)  # folders are named from there
+    main()
