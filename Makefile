@@ -48,6 +48,7 @@ book: $(READY)
 notebooks: $(READY)
 	$(BIN)/python book/tools/notebooks.py $(ONLY)
 	$(BIN)/python book/tools/make_map.py
+	$(BIN)/python book/tools/make_results.py
 	$(BIN)/python book/tools/link_glossary.py
 
 # PyTorch, oneDNN and MKL choose their loops by the processor. These variables have them
@@ -75,6 +76,7 @@ colab:
 
 results: $(READY)
 	$(BIN)/python -m results.make --jobs $(or $(JOBS),1) $(if $(ONLY),--only '$(ONLY)')
+	$(BIN)/python book/tools/make_results.py
 
 bench: $(VENV_BENCH)/.installed
 	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)

@@ -19,7 +19,7 @@ CORPORA = {
     "multi30k_en_de": "multi30k --source en --target de --vocab-size 4000",
     "multi30k_de_en": "multi30k --source de --target en --vocab-size 4000",
     "multi30k_en_fr": "multi30k --source en --target fr --vocab-size 4000",
-    "toy": "toy",
+    "tatoeba_en_de": "tatoeba --source en --target de --vocab-size 8000",
 }
 """How `transformer-lite prepare` makes each corpus."""
 
@@ -45,6 +45,11 @@ class Run:
     """The splits that are translated and scored at the end."""
     weights: Literal["average", "last"] = "average"
     """The mean of the last checkpoints, or the last one as it is."""
+
+    @property
+    def experiment(self) -> str:
+        """Its name without the seed: what runs with other seeds share."""
+        return self.name.rpartition("-")[0]
 
     @property
     def data(self) -> Path:
@@ -81,6 +86,46 @@ class Run:
         return replace(recipe, train=replace(recipe.train, seed=self.seed))
 
 
+def _translation() -> Iterator[Run]:
+    """The book's own Table 2, and what came before the Transformer on the same text."""
+    for seed in (1, 2, 3):
+        yield Run(
+            name=f"multi30k_en_de-{seed}",
+            purpose="Translation, English to German: the main result",
+            corpus="multi30k_en_de",
+            recipe="multi30k_de",
+            seed=seed,
+            splits=("valid", "test_2016_flickr"),
+        )
+    for corpus, languages in (
+        ("multi30k_de_en", "German to English"),
+        ("multi30k_en_fr", "English to French"),
+    ):
+        yield Run(
+            name=f"{corpus}-1",
+            purpose=f"Translation, {languages}, by the same recipe",
+            corpus=corpus,
+            recipe="multi30k_de",
+            splits=("valid", "test_2016_flickr"),
+        )
+    for model in ("recurrent", "recurrent with attention"):
+        yield Run(
+            name=f"multi30k_en_de_{model.replace(' ', '_')}-1",
+            purpose=f"Translation as before the Transformer: {model}",
+            corpus="multi30k_en_de",
+            recipe="recurrent",
+            model=model,
+            splits=("valid", "test_2016_flickr"),
+        )
+    yield Run(
+        name="tatoeba_en_de-1",
+        purpose="Translation of everyday sentences, English to German",
+        corpus="tatoeba_en_de",
+        recipe="tatoeba_de",
+        splits=("valid", "test"),
+    )
+
+
 def _table_3() -> Iterator[Run]:
     """Table 3 with half the layers and a quarter of every width."""
     steps = load_recipe(RECIPES / "table_3.toml").train.max_steps
@@ -106,7 +151,31 @@ def _table_3() -> Iterator[Run]:
             )
 
 
-RUNS = tuple(_table_3())
+def _warmup() -> Iterator[Run]:
+    """Equation 3 with its beginning cut off here or there; the rest is the same.
+
+    Warm-up of 1 step is none: the rate begins at its highest.
+    """
+    for seed in (1, 2):
+        for model in ("Transformer", "pre-norm"):
+            for warmup in (1, 100, 500, 1000, 2000, 4000):
+                if (model, warmup) == ("Transformer", 500):
+                    continue  # base of Table 3
+                norm = "pre" if model == "pre-norm" else "post"
+                yield Run(
+                    name=f"warmup/{norm}_norm_{warmup}-{seed}",
+                    purpose=f"Warm-up of {warmup} steps, {norm}-norm",
+                    corpus="multi30k_en_de",
+                    recipe="table_3",
+                    model=model,
+                    changes={"train": {"warmup_steps": warmup}},
+                    seed=seed,
+                    splits=(),
+                    weights="last",
+                )
+
+
+RUNS = (*_translation(), *_table_3(), *_warmup())
 """All of them, what matters most first."""
 
 ON_GPU = ("table_3/*",)

@@ -1,0 +1,312 @@
+"""Write book/results.md: the tables of what the runs in results/ gave.
+
+Nothing on the page is typed: every number is in a file under results/, or follows from
+such numbers here. ``make notebooks`` runs it, and tests/test_results_page.py compares
+the page with it.
+"""
+
+import json
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from results import paper  # noqa: E402
+from results.runs import RECIPES, RUNS  # noqa: E402
+from transformer_lite.config import load_recipe  # noqa: E402
+
+PAGE = ROOT / "book" / "results.md"
+FOLDER = "https://github.com/transformer-lite/transformer-lite/blob/main/results"
+
+Result = dict[str, Any]
+Results = Mapping[str, Sequence[Result]]
+"""By the name of an experiment, its results, one for each seed."""
+
+BASE_WARMUP = load_recipe(RECIPES / "table_3.toml").train.warmup_steps
+
+HEAD = f"""<!-- Written by book/tools/make_results.py; do not edit. -->
+# Results
+
+Every number on this page comes from a run that happened. Its file in
+[`results/`]({FOLDER})
+holds the complete configuration, the seed, the checksums of the text, versions, commit,
+hardware, the learning curve and the scores; its translations lie beside it, so that you
+can score them again without training. `make results` makes what is missing.
+
+Where several seeds were trained, a cell shows their mean and, in brackets, the lowest
+and the highest.
+"""
+
+
+def read() -> Results:
+    """What is made so far."""
+    found = defaultdict(list)
+    for run in RUNS:
+        path = ROOT / run.result
+        if path.exists():
+            found[run.experiment].append(json.loads(path.read_text(encoding="utf-8")))
+    return found
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """The mean of several seeds and, in brackets, the lowest and the highest."""
+    mean = f"{statistics.mean(values):.{digits}f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
+
+
+def of_last_validation(results: Sequence[Result]) -> list[float]:
+    """The perplexity of each seed's last validation."""
+    return [result["curve"][-1]["valid_perplexity"] for result in results]
+
+
+def of_split(results: Sequence[Result], split: str, name: str) -> list[float]:
+    """One score of each seed."""
+    return [result["scores"][split][name] for result in results]
+
+
+def conditions(results: Sequence[Result]) -> str:
+    """What a group of runs was computed on and with."""
+    hardware = sorted({_hardware(result) for result in results})
+    minutes = [result["training"]["minutes"] for result in results]
+    return (
+        f"Trained on {'; '.join(hardware)}. A run took {min(minutes):.0f} to "
+        f"{max(minutes):.0f} minutes beside other work, so take these for an order of "
+        "magnitude.\n"
+    )
+
+
+def _hardware(result: Result) -> str:
+    used = result["hardware"]
+    if used["gpu"]:
+        return f"{used['gpu']} in {result['precision']}"
+    threads = "one thread" if used["threads"] == 1 else f"{used['threads']} threads"
+    return f"{used['processor']}, {threads}, {result['precision']}"
+
+
+def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Spearman's: 1 if both have one order, -1 if one is the other's reverse."""
+    return float(np.corrcoef(_ranks(ours), _ranks(theirs))[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    """The place of each value in the order; equal ones share the mean of theirs."""
+    array = np.asarray(values)
+    below = (array[:, None] > array).sum(axis=1)
+    equal = (array[:, None] == array).sum(axis=1)
+    return below + (equal + 1) / 2
+
+
+def interval_of_correlation(
+    ours: Sequence[float], theirs: Sequence[float], draws: int = 10_000
+) -> tuple[float, float]:
+    """Where the correlation lies in 95 % of tables whose rows are drawn from these."""
+    rng = np.random.default_rng(1)
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    found = []
+    for rows in rng.integers(len(ours), size=(draws, len(ours))):
+        if len(set(ours[rows])) > 1 and len(set(theirs[rows])) > 1:
+            found.append(rank_correlation(ours[rows], theirs[rows]))
+    low, high = np.percentile(found, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def table_3(results: Results) -> str:
+    """Our Table 3 beside the paper's."""
+    rows = {
+        row: results[f"table_3/{row}"]
+        for row in paper.TABLE_3
+        if results.get(f"table_3/{row}")
+    }
+    if not rows:
+        return ""
+    lines = []
+    for row, of_row in rows.items():
+        (perplexity, bleu), first = paper.TABLE_3[row], of_row[0]
+        lines.append(
+            [
+                row,
+                len(of_row),
+                spread(of_last_validation(of_row), 2),
+                spread(of_split(of_row, "valid", "bleu")),
+                f"{first['parameters'] / 1e6:.2f}",
+                f"{perplexity:.2f}",
+                bleu,
+            ]
+        )
+    header = ["Row", "Seeds", "Perplexity", "BLEU", "Million parameters"]
+    header += ["Perplexity in the paper", "BLEU in the paper"]
+    every = [result for of_row in rows.values() for result in of_row]
+    parts = [
+        "## Table 3: model variations\n",
+        "Every row of the paper's Table 3 with half its layers and a quarter of its "
+        "widths, trained on Multi30k from English to German. As in the paper, "
+        "checkpoints are not averaged. Perplexity is per token, and BLEU is "
+        "sacrebleu's on cased, detokenized text with beam 4, both on the validation "
+        "set. The paper's numbers are from newstest2013 and from models hundreds of "
+        "times larger: compare the order, not the numbers.\n",
+        table(header, lines),
+    ]
+    if len(rows) > 3:
+        for place, what in enumerate(("perplexity", "BLEU")):
+            theirs = [paper.TABLE_3[row][place] for row in rows]
+            ours = [
+                statistics.mean(
+                    of_split(of_row, "valid", "bleu")
+                    if place
+                    else of_last_validation(of_row)
+                )
+                for of_row in rows.values()
+            ]
+            low, high = interval_of_correlation(ours, theirs)
+            parts.append(
+                f"- Rank correlation with the paper's order by {what}, over "
+                f"{len(rows)} rows: **{rank_correlation(ours, theirs):.2f}** (95 % of "
+                f"bootstrap samples of the rows: {low:.2f} to {high:.2f})."
+            )
+        parts.append("")
+    parts.append(conditions(every))
+    return "\n".join(parts)
+
+
+def label_smoothing(results: Results) -> str:
+    """Perplexity against BLEU."""
+    rows = {0.0: "D3", 0.1: "base", 0.2: "D4"}
+    of_epsilon = {e: results.get(f"table_3/{row}", []) for e, row in rows.items()}
+    if not all(of_epsilon.values()):
+        return ""
+    lines = [
+        [
+            epsilon,
+            len(found),
+            spread(of_last_validation(found), 2),
+            spread(of_split(found, "valid", "bleu")),
+        ]
+        for epsilon, found in of_epsilon.items()
+    ]
+    return "\n".join(
+        [
+            "## Label smoothing: perplexity against BLEU\n",
+            "Rows D3, base and D4 of the table above. Perplexity is that of the right "
+            "token, without smoothing.\n",
+            table(["ε", "Seeds", "Perplexity", "BLEU"], lines),
+        ]
+    )
+
+
+def warm_up(results: Results) -> str:
+    """The last perplexity by the length of the warm-up, for both places of the norm."""
+    found: dict[int, dict[str, Sequence[Result]]] = defaultdict(dict)
+    for name, of_name in results.items():
+        if name.startswith("warmup/") and of_name:
+            norm, _, steps = name.removeprefix("warmup/").rpartition("_")
+            found[int(steps)][norm] = of_name
+    if not found:
+        return ""
+    base = results.get("table_3/base", [])
+    if base:
+        found[BASE_WARMUP]["post_norm"] = base
+    lines = [
+        [steps]
+        + [
+            spread(of_last_validation(norms[norm]), 1) if norm in norms else "–"
+            for norm in ("post_norm", "pre_norm")
+        ]
+        for steps, norms in sorted(found.items())
+    ]
+    return "\n".join(
+        [
+            "## Warm-up\n",
+            "Perplexity on the validation set at the end of training. The base row of "
+            "our Table 3, with Equation 3 cut off at another step: once the warm-up is "
+            "over, all rates are the same. A warm-up of 1 step is none.\n",
+            table(["Warm-up steps", "Post-norm (the paper)", "Pre-norm"], lines),
+        ]
+    )
+
+
+CORPORA = {"multi30k": "Multi30k", "tatoeba": "Tatoeba"}
+
+
+def translation(results: Results) -> str:
+    """The book's own Table 2."""
+    lines = []
+    for found in results.values():
+        for split in found[0]["scores"] if found else ():
+            if not split.startswith("test") or "bleu" not in found[0]["scores"][split]:
+                continue
+            corpus = found[0]["corpus"]
+            million = statistics.mean(r["training"]["target_tokens"] for r in found)
+            lines.append(
+                [
+                    CORPORA[corpus["name"].partition("_")[0]],
+                    "–".join(corpus["languages"]),
+                    split,
+                    found[0]["model"],
+                    len(found),
+                    spread(of_split(found, "valid", "bleu")),
+                    spread(of_split(found, split, "bleu")),
+                    spread(of_split(found, split, "lowercased_bleu")),
+                    spread(of_split(found, split, "chrf")),
+                    f"{found[0]['parameters'] / 1e6:.1f}",
+                    f"{million / 1e6:.1f}",
+                ]
+            )
+    if not lines:
+        return ""
+    header = ["Text", "Languages", "Test set", "Model", "Seeds", "BLEU, validation set"]
+    header += ["BLEU, test set", "the same, case ignored", "chrF", "Million parameters"]
+    header += ["Million target tokens trained on"]
+    return "\n".join(
+        [
+            "## Translation\n",
+            "BLEU is sacrebleu's: on cased, detokenized text, and once more without "
+            "regard to case, which is what papers on Multi30k report. Beam 4, α = 0.6, "
+            "the mean of the last checkpoints. Recipes were chosen on the validation "
+            "sets.\n",
+            table(header, lines),
+        ]
+    )
+
+
+SECTIONS = (translation, table_3, label_smoothing, warm_up)
+
+
+def missing(results: Results) -> str:
+    """Which runs are still to be made."""
+    planned = defaultdict(int)
+    for run in RUNS:
+        planned[run.experiment] += 1
+    rows = [
+        f"- `{name}`: {len(results.get(name, []))} of {seeds}"
+        for name, seeds in planned.items()
+        if len(results.get(name, [])) < seeds
+    ]
+    if not rows:
+        return ""
+    text = "Seeds that were trained, of those that are planned:\n"
+    return "\n".join(["## Still to be run\n", text, *rows, ""])
+
+
+def render(results: Results) -> str:
+    """The whole page."""
+    parts = [section(results) for section in SECTIONS]
+    return "\n".join([HEAD, *(part for part in parts if part), missing(results)])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(read()), encoding="utf-8")

@@ -1,0 +1,129 @@
+"""The page of results shows what the files of results say, and nothing else."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from results import paper
+from results.evidence import ROOT
+from transformer_lite.config import TABLE_3
+
+SPEC = importlib.util.spec_from_file_location(
+    "make_results", ROOT / "book" / "tools" / "make_results.py"
+)
+page = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(page)
+
+
+def result(perplexity, bleu, seed=1):
+    """As much of a result as the page reads."""
+    return {
+        "seed": seed,
+        "parameters": 1_234_567,
+        "precision": "fp32",
+        "hardware": {"processor": "Z80", "cores": 2, "threads": 1, "gpu": None},
+        "training": {"minutes": 7.4},
+        "curve": [{"valid_perplexity": 99.0}, {"valid_perplexity": perplexity}],
+        "scores": {"valid": {"bleu": bleu}},
+    }
+
+
+def test_the_page_shows_the_results():
+    shown = (ROOT / "book" / "results.md").read_text(encoding="utf-8")
+    assert shown == page.render(page.read()), "run: python book/tools/make_results.py"
+
+
+def test_the_papers_table_has_the_rows_of_the_package():
+    assert list(paper.TABLE_3) == list(TABLE_3)
+
+
+def test_several_seeds_are_shown_with_their_spread():
+    assert page.spread([2.0]) == "2.0"
+    assert page.spread([2.0, 3.0, 3.5], 2) == "2.83 (2.00–3.50)"
+
+
+def test_table_3_has_a_line_for_each_row_that_was_run():
+    results = {
+        "table_3/base": [result(7.0, 30.0), result(8.0, 31.0, seed=2)],
+        "table_3/C1": [result(9.0, 25.0)],
+    }
+    lines = page.table_3(results).splitlines()
+    assert (
+        "| base | 2 | 7.50 (7.00–8.00) | 30.5 (30.0–31.0) | 1.23 | 4.92 | 25.8 |"
+        in (lines)
+    )
+    assert "| C1 | 1 | 9.00 | 25.0 | 1.23 | 6.11 | 23.7 |" in lines
+    assert not [line for line in lines if "correlation" in line]
+    assert "Z80, one thread, fp32" in page.table_3(results)
+
+
+def test_label_smoothing_reads_three_rows_of_table_3():
+    results = {
+        "table_3/D3": [result(6.5, 30.0)],
+        "table_3/base": [result(7.0, 31.0), result(7.2, 31.4, seed=2)],
+        "table_3/D4": [result(8.0, 30.9)],
+    }
+    lines = page.label_smoothing(results).splitlines()
+    assert "| 0.0 | 1 | 6.50 | 30.0 |" in lines
+    assert "| 0.1 | 2 | 7.10 (7.00–7.20) | 31.2 (31.0–31.4) |" in lines
+    assert "| 0.2 | 1 | 8.00 | 30.9 |" in lines
+    assert page.label_smoothing({"table_3/base": results["table_3/base"]}) == ""
+
+
+def test_warm_up_has_a_line_for_each_length_and_a_column_for_each_norm():
+    results = {
+        "warmup/post_norm_1": [result(99.0, 0.0)],
+        "warmup/pre_norm_1": [result(12.0, 0.0), result(14.0, 0.0, seed=2)],
+        "warmup/pre_norm_500": [result(11.0, 0.0)],
+        "table_3/base": [result(10.0, 31.0)],
+    }
+    lines = page.warm_up(results).splitlines()
+    assert "| 1 | 99.0 | 13.0 (12.0–14.0) |" in lines
+    assert "| 500 | 10.0 | 11.0 |" in lines
+    assert "| 100 | – | – |" not in lines
+
+
+def test_translation_shows_the_test_set_with_both_ways_to_score():
+    found = result(7.0, 40.0)
+    found["corpus"] = {"name": "multi30k_en_de", "languages": ["en", "de"]}
+    found["model"] = "Transformer"
+    found["training"] = {"minutes": 50.2, "target_tokens": 7_300_000}
+    found["scores"]["test_2016_flickr"] = {
+        "bleu": 38.8,
+        "lowercased_bleu": 39.9,
+        "chrf": 64.0,
+    }
+    lines = page.translation({"multi30k_en_de": [found]}).splitlines()
+    cells = "en–de | test_2016_flickr | Transformer | 1 | 40.0 | 38.8 | 39.9 | 64.0"
+    assert f"| Multi30k | {cells} | 1.2 | 7.3 |" in lines
+
+
+def test_what_is_not_made_is_named():
+    shown = page.missing({"table_3/base": [result(7.0, 30.0)]})
+    assert "- `table_3/base`: 1 of 4" in shown
+    assert "- `table_3/E`: 0 of 2" in shown
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_rank_correlation_is_spearmans(seed):
+    # 1 - 6 Σd² / (n (n² - 1)), which holds where no two values are equal.
+    rng = np.random.default_rng(seed)
+    ours, theirs = rng.permutation(11), rng.permutation(11)
+    expected = 1 - 6 * ((ours - theirs) ** 2).sum() / (11 * (11**2 - 1))
+    assert page.rank_correlation(ours, theirs) == pytest.approx(expected)
+
+
+def test_equal_values_share_a_rank():
+    # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: Pearson's correlation by hand.
+    found = page.rank_correlation([1, 5, 5, 9], [1, 2, 3, 4])
+    assert found == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+
+
+def test_the_interval_holds_the_correlation_and_shrinks_with_agreement():
+    ours = [3.0, 1.0, 4.0, 1.5, 5.0, 9.0, 2.0, 6.0]
+    assert page.interval_of_correlation(ours, ours, draws=200) == pytest.approx((1, 1))
+    theirs = [2.0, 7.0, 1.0, 8.0, 3.0, 8.5, 0.5, 4.0]
+    low, high = page.interval_of_correlation(ours, theirs, draws=500)
+    assert low < page.rank_correlation(ours, theirs) < high
+    assert high - low > 0.5
