@@ -1,6 +1,6 @@
 """Make the results that are missing: prepare, train, translate, score, write down.
 
-    python -m results.make [--only PATTERN | --gpu] [--jobs 2] [--show]
+    python -m results.make [--only PATTERN] [--gpu] [--jobs 2] [--show]
 
 Every run can be stopped at any point, by Ctrl-C or by pulling the plug: the same
 command takes it up at its last checkpoint. A run whose result lies in results/ is not
@@ -19,7 +19,7 @@ import tyro
 
 from results import evidence
 from results.models import new_model
-from results.runs import CORPORA, ON_GPU, RUNS, Run
+from results.runs import CORPORA, GPU_RUNS, RUNS, Run
 from transformer_lite.batching import BatchStream, fixed_batches
 from transformer_lite.cli import main as transformer_lite
 from transformer_lite.data.store import PreparedCorpus
@@ -110,7 +110,7 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
 
 
 def main(
-    only: str | None = None,
+    only: str = "*",
     jobs: int = 1,
     gpu: bool = False,
     show: bool = False,
@@ -119,17 +119,16 @@ def main(
     """Make the results that are missing.
 
     Args:
-        only: Which runs: a pattern such as "table_3/*"; by default all.
+        only: Which runs: a pattern such as "table_3/*".
         jobs: How many at a time.
-        gpu: Those that matter most where a GPU is at hand for half an hour.
+        gpu: Of those that are for a GPU; without it, of those that need none.
         show: Only say which there are.
         one: Make this run in this process.
     """
-    patterns = ON_GPU if gpu else [only or "*"]
-    runs = [run for p in patterns for run in RUNS if fnmatch(run.name, p)]
     if one:
-        (run,) = (run for run in RUNS if run.name == one)
+        (run,) = (run for run in (*RUNS, *GPU_RUNS) if run.name == one)
         return 0 if make(run) else STOPPED
+    runs = [run for run in (GPU_RUNS if gpu else RUNS) if fnmatch(run.name, only)]
     if show:
         for run in runs:
             state = "made" if run.result.exists() else "to do"

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from dataclasses import replace
-from fnmatch import fnmatch
 from pathlib import Path
 
 import jsonschema
@@ -16,17 +15,18 @@ from torch.nn import functional as F
 
 from results import evidence, make, recurrent
 from results.models import MODELS, PreNorm
-from results.runs import CORPORA, ON_GPU, RECIPES, RUNS, Run
+from results.runs import CORPORA, GPU_RUNS, RECIPES, RUNS, Run
 from transformer_lite.book.recurrent import recorded_runs
 from transformer_lite.config import RECIPES as RECIPES_OF_THE_PACKAGE
-from transformer_lite.config import ModelConfig, recipe_from_dict
+from transformer_lite.config import TABLE_3, ModelConfig, recipe_from_dict
 from transformer_lite.data.corpora import DATA_VARIABLE
 from transformer_lite.data.store import SIDES, PreparedCorpus
 from transformer_lite.model import Transformer
 from transformer_lite.training.folder import RunFolder
 
 ROOT = Path(evidence.ROOT)
-MADE = [run for run in RUNS if (ROOT / run.result).exists()]
+ALL = (*RUNS, *GPU_RUNS)
+MADE = [run for run in ALL if (ROOT / run.result).exists()]
 SCHEMA = json.loads((ROOT / "results/schema.json").read_text(encoding="utf-8"))
 
 with_data = pytest.mark.skipif(
@@ -182,7 +182,7 @@ def test_lines_come_back_and_equal_lines_are_equal_bytes(tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+@pytest.mark.parametrize("run", ALL, ids=lambda run: run.name)
 def test_every_run_of_the_table_can_be_made(run):
     assert run.corpus in CORPORA
     assert run.settings().train.seed == run.seed
@@ -190,13 +190,24 @@ def test_every_run_of_the_table_can_be_made(run):
     assert own.isdisjoint(path.stem for path in RECIPES_OF_THE_PACKAGE.iterdir())
 
 
-def test_the_list_for_a_gpu_names_runs_of_the_table():
-    for pattern in ON_GPU:
-        assert [run for run in RUNS if fnmatch(run.name, pattern)], pattern
+def test_table_3_keeps_the_papers_ratios():
+    runs = {run.name: run.settings().model for run in ALL}
+    for folder, layers, widths in (("table_3", 2, 4), ("table_3_gpu", 1, 2)):
+        for row, printed in TABLE_3.items():
+            ours = runs[f"{folder}/{row}-1"]
+            assert ours.num_layers * layers == printed.num_layers
+            assert (ours.d_model * widths, ours.d_ff * widths) == (
+                printed.d_model,
+                printed.d_ff,
+            )
+            for name in ("num_heads", "dropout", "positions"):
+                assert getattr(ours, name) == getattr(printed, name)
+            head = printed.d_k or printed.d_model // printed.num_heads
+            assert (ours.d_k or ours.d_model // ours.num_heads) * widths == head
 
 
 def test_no_two_runs_have_one_name():
-    assert len({run.name for run in RUNS}) == len(RUNS)
+    assert len({run.name for run in ALL}) == len(ALL)
 
 
 def test_every_stored_result_is_of_a_run_of_the_table():
