@@ -167,8 +167,8 @@ def _table_3(results: Results, scale: str) -> str:
         "Multi30k from English to German. As in the paper, "
         "checkpoints are not averaged. Perplexity is per token, and BLEU is "
         "sacrebleu's on cased, detokenized text with beam 4, both on the validation "
-        "set. The paper's numbers are from newstest2013 and from models hundreds of "
-        "times larger: compare the order, not the numbers.\n",
+        "set. The paper's numbers are from newstest2013 and from far larger "
+        "models: compare the order, not the numbers.\n",
         table(header, lines),
     ]
     if len(rows) > 3:
