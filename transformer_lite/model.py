@@ -239,8 +239,8 @@ class Transformer(nn.Module):
         Raises:
             ValueError: An id lies beyond the vocabulary.
         """
-        _require_known(src_ids, self.config.vocab_size)
-        _require_known(tgt_ids, self.config.vocab_size)
+        _require_known(src_ids, self.encoder.embedding)
+        _require_known(tgt_ids, self.decoder.embedding)
         mask = padding_mask(src_ids, PAD)
         causal = causal_mask(tgt_ids.size(1), device=tgt_ids.device)
         encoder, decoder, cross = [], [], []
@@ -270,7 +270,7 @@ class Transformer(nn.Module):
         Raises:
             ValueError: An id lies beyond the vocabulary.
         """
-        _require_known(src_ids, self.config.vocab_size)
+        _require_known(src_ids, self.encoder.embedding)
         mask = padding_mask(src_ids, PAD)
         memory = []
         for ids, real in zip(src_ids.split(64), mask.split(64), strict=True):
@@ -284,11 +284,12 @@ class Transformer(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
 
-def _require_known(ids: Int[Tensor, "batch len"], vocab_size: int) -> None:
+def _require_known(ids: Int[Tensor, "batch len"], embedding: Embedding) -> None:
     """Refuse what another tokenizer has made.
 
     `forward` does not ask: on a GPU that would be a wait in every step of training.
     """
+    vocab_size = embedding.weight.size(0)
     if ids.numel() and not 0 <= ids.min() <= ids.max() < vocab_size:
         raise ValueError(
             f"ids from {ids.min()} to {ids.max()} are not all of a vocabulary of "

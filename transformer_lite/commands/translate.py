@@ -24,7 +24,7 @@ PATIENCE = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Search(Verb):
-    """A run's model, and how it searches for translations."""
+    """A model, and how it searches for translations."""
 
     less_memory: ClassVar[str] = "give a smaller --batch-sentences"
     folder: Positional[Path]

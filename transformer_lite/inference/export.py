@@ -29,7 +29,7 @@ from transformer_lite.files import new_folder
 from transformer_lite.inference.translator import Translator
 from transformer_lite.layers import AddAndNorm, FeedForward
 from transformer_lite.model import Decoder, Encoder
-from transformer_lite.tokenizer import BOS, EOS, UNK
+from transformer_lite.tokenizer import BOS, EOS, UNK, Tokenizer
 
 README = """\
 # A Transformer for CTranslate2
@@ -68,8 +68,13 @@ def export_ctranslate2(translator: Translator, out: Path) -> None:
 
     Raises:
         ValueError: `out` exists, CTranslate2 is not installed, or it cannot compute
-            a model of this shape.
+            a model of this shape, or the model is not one of ours.
     """
+    if not isinstance(translator.tokenizer, Tokenizer):
+        raise ValueError(
+            "a published model is not exported; CTranslate2 reads it itself, by its "
+            "program ct2-transformers-converter"
+        )
     specs = _specs()
     config = translator.model.config
     d_head = config.d_model // config.num_heads

@@ -43,7 +43,9 @@ class ParallelTranslator(Translator):
     def __init__(
         self, translator: Translator, executor: ProcessPoolExecutor, workers: int
     ) -> None:
-        super().__init__(translator.model, translator.tokenizer, translator.search)
+        super().__init__(
+            translator.model, translator.tokenizer, translator.search, translator.target
+        )
         self.executor, self.workers = executor, workers
 
     def _search_all(
@@ -105,7 +107,8 @@ def parallel_translator(
 def _pickled(translator: Translator) -> bytes:
     """The translator, its model on the CPU."""
     model = deepcopy(translator.model).cpu()
-    return pickle.dumps(Translator(model, translator.tokenizer, translator.search))
+    copy = Translator(model, translator.tokenizer, translator.search, translator.target)
+    return pickle.dumps(copy)
 
 
 @contextmanager

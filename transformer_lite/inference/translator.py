@@ -7,7 +7,7 @@ Tests: tests/inference/test_translator.py
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import NamedTuple, Protocol, overload, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,20 @@ from transformer_lite.training.hardware import autocast, choose_precision
 
 BLOCK_BATCHES = 8
 """Batches of a block: the more there are, the less padding each of them needs."""
+
+
+@runtime_checkable
+class Language(Protocol):
+    """What a translator needs of a tokenizer."""
+
+    def encode(self, text: str) -> list[int]:
+        """The text's token ids, without BOS and EOS."""
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids; PAD, BOS and EOS vanish."""
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The vocabulary's entry for each id."""
 
 
 class PairAttention(NamedTuple):
@@ -46,15 +60,21 @@ class Translator:
             evaluation mode.
         tokenizer: The vocabulary that it was trained with.
         search: How to search, unless a call says otherwise.
+        target: The vocabulary of the target language, if that has one of its own.
     """
 
     workers = 1
     """Processes that batches are dealt out among."""
 
     def __init__(
-        self, model: nn.Module, tokenizer: Tokenizer, search: SearchConfig
+        self,
+        model: nn.Module,
+        tokenizer: Language,
+        search: SearchConfig,
+        target: Language | None = None,
     ) -> None:
         self.model, self.tokenizer, self.search = model, tokenizer, search
+        self.target = target or tokenizer
 
     @classmethod
     def load(cls, run: str | Path, weights: str | Path | None = None) -> "Translator":
@@ -98,7 +118,7 @@ class Translator:
         if isinstance(sentences, str):
             return self.translate([sentences], search)[0]
         outputs = self.hypotheses(sentences, search)
-        return [self.tokenizer.decode(output.ids) for output in outputs]
+        return [self.target.decode(output.ids) for output in outputs]
 
     def stream(
         self,
@@ -134,7 +154,7 @@ class Translator:
                 on_long(message)
                 sources[row] = []
             for output in self._find(sources, self.search):
-                yield self.tokenizer.decode(output.ids)
+                yield self.target.decode(output.ids)
             first += len(block)
 
     def hypotheses(
@@ -155,13 +175,13 @@ class Translator:
             ValueError: A sentence is longer than the model allows.
         """
         src_ids = [*self.tokenizer.encode(source), EOS]
-        tgt_ids = [BOS, *self.tokenizer.encode(target)]
+        tgt_ids = [BOS, *self.target.encode(target)]
         device = self.model.encoder.embedding.weight.device
         weights = self.model.attention_weights(
             torch.tensor([src_ids], device=device),
             torch.tensor([tgt_ids], device=device),
         )
-        pieces = self.tokenizer.pieces(src_ids), self.tokenizer.pieces(tgt_ids)
+        pieces = self.tokenizer.pieces(src_ids), self.target.pieces(tgt_ids)
         return PairAttention(*pieces, *(part[0] for part in weights))
 
     def _encode(self, sentences: Iterable[str]) -> list[list[int]]:
