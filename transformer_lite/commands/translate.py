@@ -24,7 +24,7 @@ PATIENCE = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Search(Verb):
-    """A model, and how it searches for translations."""
+    """A run's model, and how it searches for translations."""
 
     less_memory: ClassVar[str] = "give a smaller --batch-sentences"
     folder: Positional[Path]
@@ -54,18 +54,23 @@ class Search(Verb):
         run.recipe()
         return run
 
+    def load(self) -> tuple[Any, Path]:
+        """A `Translator`, and where its weights come from."""
+        from transformer_lite.inference.translator import Translator
+
+        weights = self.weights or self.trained().default_weights()
+        return Translator.load(self.folder, weights), weights
+
     @contextmanager
     def translator(self) -> Iterator[tuple[Any, Path]]:
         """A `Translator` with its workers, and where its weights come from."""
         from transformer_lite.inference.parallel import parallel_translator
-        from transformer_lite.inference.translator import Translator
         from transformer_lite.training.hardware import keep_freed_memory
 
         if self.workers < 1:
             raise ValueError(f"--workers {self.workers} is impossible; give at least 1")
         keep_freed_memory()
-        weights = self.weights or self.trained().default_weights()
-        translator = Translator.load(self.folder, weights)
+        translator, weights = self.load()
         given = {"beam_size": self.beam, "alpha": self.alpha}
         given["batch_sentences"] = self.batch_sentences
         given = {name: value for name, value in given.items() if value is not None}
@@ -81,6 +86,8 @@ class Search(Verb):
 class Translate(Search):
     """Translate a file or standard input, one line in, one line out."""
 
+    folder: Positional[Path]
+    """The run's folder, or a published model such as hf:Helsinki-NLP/opus-mt-en-de."""
     file: Positional[Path | None] = None
     """Text to translate, one sentence a line; by default standard input."""
     out: Path | None = None
@@ -93,7 +100,8 @@ class Translate(Search):
             SystemExit: With status 1, all being written, if a line was too long or not
                 UTF-8.
         """
-        self.trained()  # without a run there is nothing to read a text for
+        if not self.is_published():
+            self.trained()  # without a run there is nothing to read a text for
         if self.file and self.out and self.file.resolve() == self.out.resolve():
             raise ValueError(
                 f"{self.out}: is the text to translate; give another --out"
@@ -123,6 +131,34 @@ class Translate(Search):
                 target.flush()
         if unusable:
             sys.exit(1)
+
+    def is_published(self) -> bool:
+        """Whether the model is another's.
+
+        Raises:
+            ValueError: Of such a model a checkpoint was asked for.
+        """
+        from transformer_lite.inference.published import is_published
+
+        published = is_published(self.folder)
+        if published and self.weights:
+            raise ValueError(
+                f"--weights {self.weights}: {self.folder} is no run and has no "
+                "checkpoints; leave --weights out"
+            )
+        return published
+
+    def load(self) -> tuple[Any, Path]:
+        """A `Translator`, and where its weights come from."""
+        from transformer_lite.inference.published import load_published
+
+        if not self.is_published():
+            return super().load()
+        translator = load_published(self.folder)
+        if codes := translator.tokenizer.languages:
+            shown = " ".join([*codes[:9], *(["…"] if codes[9:] else [])])
+            print(f"begin each line with a language: {shown}", file=sys.stderr)
+        return translator, self.folder
 
 
 @contextmanager

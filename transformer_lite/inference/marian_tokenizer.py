@@ -2,8 +2,8 @@
 
 A sentencepiece model for each of its languages cuts text into pieces, and `vocab.json`
 numbers the pieces of both; some models have such a list for each language. Numbers are
-names: here pieces are numbered anew, `PAD, BOS, EOS, UNK = 0, 1, 2, 3` before all others,
-and so are the rows of the model's matrices.
+names: here pieces are numbered anew, `PAD, BOS, EOS, UNK = 0, 1, 2, 3` before all
+others, and so are the rows of the model's matrices.
 
 Paper: §5.1
 Chapter: attention_visualizations

@@ -53,17 +53,19 @@ NEEDED = ("vocab.json", "source.spm", "target.spm")
 OPTIONAL = ("target_vocab.json", "generation_config.json")
 
 
-def is_published(model: str) -> bool:
+def is_published(model: str | Path) -> bool:
     """Whether it names a published model or a folder of one, rather than a run.
 
-    A run's `config.json` is a recipe, that of a published model says its type.
+    A run's `config.json` is a recipe; that of a published model says its type.
     """
-    if model.startswith(HUB):
-        return True
     try:
-        return "model_type" in _json(Path(model, "config.json"))
+        return _is_on_hub(model) or "model_type" in _json(Path(model, "config.json"))
     except ValueError:
         return False
+
+
+def _is_on_hub(model: str | Path) -> bool:
+    return str(model).startswith(HUB)
 
 
 def load_published(model: str | Path) -> Translator:
@@ -77,8 +79,8 @@ def load_published(model: str | Path) -> Translator:
         ValueError: It cannot be downloaded, a file is missing or damaged, or it is a
             model that is not computed here; the message names the file.
     """
-    name = Path(model).as_posix()
-    folder = _downloaded(name) if name.startswith(HUB) else Path(model)
+    model = Path(model)
+    folder = _downloaded(model.as_posix()) if _is_on_hub(model) else model
     config = _config(folder / "config.json")
     shared, own = folder / "vocab.json", folder / "target_vocab.json"
     source = Numbering.read(shared, config.side("encoder").vocab_size - 1)
@@ -206,7 +208,7 @@ def _fetch(repository: str, path: Path) -> bool:
                 "check the name on https://huggingface.co"
             ) from error
         raise ValueError(
-            f"{url}: cannot be downloaded ({type(error).__name__}: {error}); try again "
+            f"{url}: cannot be downloaded ({type(error).__name__}); try again "
             f"later, name a mirror by {ENDPOINT_VARIABLE}, or give a folder with the "
             "model's files"
         ) from error
