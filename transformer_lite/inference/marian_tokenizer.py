@@ -92,8 +92,11 @@ class MarianTokenizer:
             ValueError: There is none.
         """
         try:
-            return cls(path.read_bytes(), pieces)
-        except (OSError, RuntimeError) as error:
+            tokenizer = cls(path.read_bytes(), pieces)
+            if tokenizer._processor.get_piece_size() == 0:
+                raise ValueError("it has no pieces")
+            return tokenizer
+        except (OSError, RuntimeError, ValueError) as error:
             raise ValueError(
                 f"{path}: not a sentencepiece model ({error}); download the model again"
             ) from error
