@@ -10,6 +10,7 @@ import pytest
 import torch
 from test_marian_tokenizer import ENGLISH, write_tokenizers
 
+from transformer_lite.cli import main
 from transformer_lite.config import SearchConfig
 from transformer_lite.inference import published
 from transformer_lite.inference.export import export_ctranslate2
@@ -351,3 +352,32 @@ def test_what_is_no_name_is_refused(name):
         ValueError, match="not the name of a model; give hf:OWNER/MODEL"
     ):
         load_published(name)
+
+
+# The command line
+
+
+def test_translate_takes_a_folder_or_a_name(hub, model, translator, tmp_path, capsys):
+    (tmp_path / "in").write_text("the dog\n\na cat\n")
+    expected = translator.translate(["the dog", "a cat"])
+    for name in (str(model[1]), f"hf:{NAME}"):
+        main(["translate", name, str(tmp_path / "in")])
+        shown = capsys.readouterr()
+        assert shown.out == f"{expected[0]}\n\n{expected[1]}\n"
+        assert f"weights: {name}\n" in shown.err
+        assert "begin each line with a language: >>deu<< >>nld<<\n" in shown.err
+
+
+def test_translate_takes_settings_of_the_search(model, translator, tmp_path, capsys):
+    (tmp_path / "in").write_text("the dog\n")
+    search = SearchConfig(beam_size=1, alpha=0.0, max_extra=32)
+    expected = translator.translate("the dog", search)
+    options = ["--beam", "1", "--alpha", "0"]
+    main(["translate", str(model[1]), str(tmp_path / "in"), *options])
+    assert capsys.readouterr().out == f"{expected}\n"
+
+
+def test_a_checkpoint_of_a_published_model_is_refused(model, capsys):
+    with pytest.raises(SystemExit):
+        main(["translate", str(model[1]), "--weights", "x.safetensors"])
+    assert "--weights x.safetensors: " in capsys.readouterr().err
