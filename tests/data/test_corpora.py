@@ -385,7 +385,9 @@ def test_a_download_tries_every_mirror_and_then_says_so(monkeypatch):
 
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
-    message = rf"train\.en\.gz could not be downloaded .*put the file.*{DATA_VARIABLE}"
+    message = (
+        rf"train\.en\.gz could not be downloaded .*put the corpus.*{DATA_VARIABLE}"
+    )
     with pytest.raises(ValueError, match=message) as caught:
         load_corpus("multi30k")
     assert tried == [f"{mirror}train.en.gz" for mirror in MULTI30K_MIRRORS]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pooch
 
 DATA_VARIABLE = "TRANSFORMER_LITE_DATA"
-"""Environment variable: a folder that holds `<corpus>/<split>.<language>.gz`."""
+"""Environment variable: a folder that holds `<corpus>/<split>.<language>.gz`, and of
+treebanks `<corpus>/<split>.mrg.gz`."""
 
 
 def provided(folder: str, name: str) -> Path | None:
@@ -37,7 +38,7 @@ def downloaded(folder: str, name: str, mirrors: Iterable[str]) -> Path:
     """A file that is downloaded once; its text is to be compared by who reads it.
 
     Args:
-        folder: Where it is kept, inside the folder for such files.
+        folder: The corpus's folder, inside the one where downloads are kept.
         name: Its name, which follows each mirror's address.
         mirrors: Addresses to try, in this order.
 
@@ -60,5 +61,5 @@ def downloaded(folder: str, name: str, mirrors: Iterable[str]) -> Path:
             failures.append(f"{mirror}: {type(error).__name__}")
     raise ValueError(
         f"{name} could not be downloaded ({'; '.join(failures)}); try again later, "
-        f"or put the file under {folder}/ in a folder that {DATA_VARIABLE} names"
+        f"or put the corpus under {folder}/ in a folder that {DATA_VARIABLE} names"
     )

@@ -143,7 +143,7 @@ GUM_ADDRESSES = _addresses(
 
 def _download_sample() -> dict[str, list[Path]]:
     """NLTK's archive, unpacked; files 1–159 train, 160–179 validate, 180–199 test."""
-    archive = downloaded("penn_treebank_sample", "treebank.zip", NLTK_ADDRESSES)
+    archive = downloaded("treebank-nltk-wsj", "treebank.zip", NLTK_ADDRESSES)
     files: dict[str, list[Path]] = {"train": [], "valid": [], "test": []}
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -164,13 +164,15 @@ def _download_craft() -> dict[str, list[Path]]:
     files = {}
     for split, name in {"train": "train", "valid": "dev", "test": "test"}.items():
         listed = downloaded(
-            "craft", f"articles/ids/craft-ids-{name}.txt", CRAFT_ADDRESSES
+            "treebank-craft", f"articles/ids/craft-ids-{name}.txt", CRAFT_ADDRESSES
         )
         trees = [
             f"structural-annotation/treebank/penn/{article}.tree"
             for article in listed.read_text(encoding="utf-8").split()
         ]
-        files[split] = [downloaded("craft", name, CRAFT_ADDRESSES) for name in trees]
+        files[split] = [
+            downloaded("treebank-craft", name, CRAFT_ADDRESSES) for name in trees
+        ]
     return files
 
 
@@ -180,13 +182,15 @@ GUM_GENRES = ("academic", "bio", "court", "interview", "news", "voyage")
 
 def _download_gum() -> dict[str, list[Path]]:
     """The documents of six genres, by GUM's own page of splits."""
-    page = downloaded("gum", "splits.md", GUM_ADDRESSES).read_text(encoding="utf-8")
+    page = downloaded("treebank-gum-silver", "splits.md", GUM_ADDRESSES).read_text(
+        encoding="utf-8"
+    )
     files = {}
     for split, name in {"train": "train", "valid": "dev", "test": "test"}.items():
         section = re.search(rf"^## {name}$(.*?)(?=^## |\Z)", page, re.M | re.S)
         listed = re.findall(r"\* (GUM_([a-z]+)_\w+)", section[1] if section else "")
         files[split] = [
-            downloaded("gum", f"const/{document}.ptb", GUM_ADDRESSES)
+            downloaded("treebank-gum-silver", f"const/{document}.ptb", GUM_ADDRESSES)
             for document, genre in listed
             if genre in GUM_GENRES
         ]
