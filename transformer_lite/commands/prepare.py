@@ -2,7 +2,7 @@
 
 Paper: §5.1, 6.3
 Chapter: 05_1_training_data_and_batching, 06_3_english_constituency_parsing
-Tests: tests/test_cli.py, tests/commands/test_parsing.py
+Tests: tests/test_cli.py, tests/test_parsing.py
 """
 
 from collections.abc import Collection

@@ -2,7 +2,7 @@
 
 Paper: §6.1, 6.3
 Chapter: 06_1_machine_translation, 06_3_english_constituency_parsing
-Tests: tests/test_cli.py, tests/commands/test_parsing.py
+Tests: tests/test_cli.py, tests/test_parsing.py
 """
 
 import sys

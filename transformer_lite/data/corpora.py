@@ -236,9 +236,9 @@ def load_corpus(
         splits = wmt14_splits(*languages)
         return Corpus(name, splits, repr(splits), languages)
     raise ValueError(
-        f'there is no corpus "{name}"; take "toy", "multi30k", "tatoeba" or "wmt14", or '
-        'of treebanks "penn_treebank_sample", "craft" or "gum"; for text of your own, '
-        "prepare files, or prepare trees"
+        f'there is no corpus "{name}"; take "toy", "multi30k", "tatoeba" or "wmt14", '
+        'or a treebank: "penn_treebank_sample", "craft" or "gum"; for text of your '
+        "own, prepare files, or prepare trees"
     )
 
 

@@ -262,6 +262,7 @@ def _tokenizer(
     """The tokenizer, trained unless it was before."""
     path = folder / "tokenizer.model"
     if not journal.begun:
+        # Deviation D14: the brackets of trees share the vocabulary of their words.
         symbols: set[str] = set()
         if corpus.target_tokens:
             for _, target in _training_pairs(corpus, skip_unusable, "symbols"):
