@@ -3,6 +3,7 @@
 import pytest
 
 from transformer_lite.inference.parser import parse
+from transformer_lite.inference.translator import Translator
 
 SAID = {
     "the dog -LRB- !": "(S (NP DT NN )NP -LRB- . )S",
@@ -12,8 +13,11 @@ SAID = {
 }
 
 
-class Said:
+class Said(Translator):
     """A translator that knows what it says."""
+
+    def __init__(self):
+        pass
 
     def stream(self, lines, on_long, at_once):
         for number, line in enumerate(lines, start=1):

@@ -138,9 +138,9 @@ def test_validation_bleu_knows_the_language(tmp_path):
 def test_validation_of_a_parser_scores_brackets(tmp_path):
     pairs = [("the dog", "(NP DT NN )NP"), ("rain", "(NP NN )NP")] * 9
     corpus = Corpus("trees", {"train": pairs, "valid": pairs[:2]}, "", ("en", "trees"))
-    prepare(corpus, tmp_path / "data", 20, 64, skip_unusable=False)
+    prepare(corpus, tmp_path / "data", 22, 64, skip_unusable=False)
     model = Transformer(
-        ModelConfig(vocab_size=20, num_layers=1, d_model=6, num_heads=2)
+        ModelConfig(vocab_size=22, num_layers=1, d_model=6, num_heads=2)
     )
     samples = ValidationSamples(
         model, PreparedCorpus(tmp_path / "data"), SearchConfig()

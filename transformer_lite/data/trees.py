@@ -1,4 +1,4 @@
-"""Constituency trees: read, normalized, written as tokens, and read back from tokens.
+"""Constituency trees: read, normalized, written as tokens, read back from them.
 
 A tree becomes a sequence as Vinyals et al. (2015, "Grammar as a Foreign Language")
 write it, and the paper after them: brackets with their labels, and in the place of each
