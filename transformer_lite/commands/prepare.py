@@ -51,7 +51,7 @@ class Prepare(Verb):
     """Your validation files."""
     test: tuple[Path, ...] | None = None
     """Your test files, if you have any."""
-    silver: tuple[str, ...] = ()
+    silver: tuple[str, ...] | None = None
     """Further training trees, such as a parser's (semi-supervised, Section 6.3): gum,
     or files in brackets."""
     drop_tags: FlagCreatePairsOff[bool] = False
@@ -131,6 +131,7 @@ class Prepare(Verb):
             treebank_of_files,
         )
 
+        silver = self.silver or ()
         if self.target or (self.source and self.corpus in TREEBANKS):
             raise ValueError(
                 f'"{self.corpus}" has trees for its target; leave --target out'
@@ -138,14 +139,14 @@ class Prepare(Verb):
             )
         if self.corpus == "trees":
             _require_splits(given, FORMS["trees"])
-            options = (self.silver, self.drop_tags, self.source or "")
+            options = (silver, self.drop_tags, self.source or "")
             return treebank_of_files(
                 given["train"], given["valid"], given.get("test"), *options
             )
-        for name in (self.corpus, *self.silver):
+        for name in (self.corpus, *silver):
             if name in TREEBANKS:
                 print(f"{name}: {TREEBANKS[name].licence}")
-        return load_treebank(self.corpus, self.silver, self.drop_tags)
+        return load_treebank(self.corpus, silver, self.drop_tags)
 
 
 def _require_splits(given: Collection[str], form: str) -> None:
