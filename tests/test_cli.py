@@ -486,7 +486,7 @@ def test_the_toy_corpus_is_prepared_and_trained_on(tmp_path):
 
 OPTIONS = {
     "prepare": """--out --source --target --train --valid --test --vocab-size
-        --vocab-sentences --max-length --skip-unusable""",
+        --vocab-sentences --max-length --skip-unusable --silver --drop-tags""",
     "train": """--data --out --model.vocab-size --model.num-layers --model.d-model
         --model.d-ff --model.num-heads --model.d-k --model.d-v --model.dropout
         --model.positions --model.max-len --model.attention --train.batch-tokens

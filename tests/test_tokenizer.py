@@ -175,6 +175,33 @@ def test_too_few_sentences_are_refused(number):
         Tokenizer.train(LINES, 200, vocab_sentences=number)
 
 
+SYMBOLS = ["(S", "(NP", ")NP", ")S", "NN", "NNS", ",", "``", "''", "$"]
+LINEARIZED = ["(S (NP NN , NNS )NP $ `` '' )S", "(NP (NP NN )NP (NP NNS )NP )NP"]
+
+
+@pytest.fixture(scope="module")
+def with_symbols():
+    return Tokenizer.train([*LINES, *LINEARIZED] * 2, 200, symbols=SYMBOLS)
+
+
+@pytest.mark.parametrize("text", LINEARIZED)
+def test_a_symbol_is_one_token_with_the_space_before_it(with_symbols, text):
+    ids = with_symbols.encode(text)
+    assert with_symbols.pieces(ids) == [f"▁{symbol}" for symbol in text.split(" ")]
+    assert with_symbols.decode(ids) == text
+
+
+@pytest.mark.parametrize("text", [*LINES, "NNSee (S ,2", "", " ", "  (S  (NP "])
+def test_other_text_comes_back_beside_symbols(with_symbols, text):
+    assert with_symbols.decode(with_symbols.encode(text)) == text
+
+
+def test_symbols_count_as_tokens_of_the_vocabulary(with_symbols, tokenizer):
+    assert with_symbols.vocab_size == tokenizer.vocab_size == 200
+    with pytest.raises(ValueError, match=r"vocab_size = 9 .* give at least \d+"):
+        Tokenizer.train(LINEARIZED, 9, symbols=SYMBOLS)
+
+
 def test_an_error_of_the_lines_themselves_is_passed_on():
     def lines():
         yield LINES[0]

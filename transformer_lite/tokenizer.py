@@ -41,6 +41,7 @@ class Tokenizer:
         lines: Iterable[str],
         vocab_size: int,
         vocab_sentences: int = VOCAB_SENTENCES,
+        symbols: Iterable[str] = (),
     ) -> "Tokenizer":
         """A tokenizer learned from these lines, which must be training data alone.
 
@@ -49,6 +50,8 @@ class Tokenizer:
             vocab_size: Number of token ids.
             vocab_sentences: Of more lines than this, so many are drawn at random,
                 always the same ones. Only these are held in memory.
+            symbols: What shall be one token each, with the space before it, wherever
+                a word begins so: the brackets of trees (Section 6.3).
 
         Raises:
             ValueError: The lines hold too little text for `vocab_size`, or more
@@ -75,6 +78,7 @@ class Tokenizer:
                 bos_id=BOS,
                 eos_id=EOS,
                 unk_id=UNK,
+                user_defined_symbols=[f"▁{symbol}" for symbol in symbols],
                 character_coverage=1.0,
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,

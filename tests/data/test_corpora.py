@@ -10,9 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from transformer_lite.data import corpora
+from transformer_lite.data import corpora, downloads
 from transformer_lite.data.corpora import (
-    DATA_VARIABLE,
     MULTI30K_MIRRORS,
     MULTI30K_SHA256,
     Fault,
@@ -22,6 +21,7 @@ from transformer_lite.data.corpora import (
     corpus_of_files,
     load_corpus,
 )
+from transformer_lite.data.downloads import DATA_VARIABLE
 
 
 def files(folder, source, target):
@@ -312,7 +312,7 @@ def fake(tmp_path, monkeypatch):
     for name in MULTI30K_SHA256:
         (folder / f"{name}.gz").write_bytes(gzip.compress(f"{name}\nb\n".encode()))
     monkeypatch.setenv(DATA_VARIABLE, str(folder.parent))
-    monkeypatch.setattr(corpora.pooch, "retrieve", no_network)
+    monkeypatch.setattr(downloads.pooch, "retrieve", no_network)
     return folder
 
 
@@ -384,8 +384,10 @@ def test_a_download_tries_every_mirror_and_then_says_so(monkeypatch):
         raise ConnectionError("no network here")
 
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    monkeypatch.setattr(corpora.pooch, "retrieve", retrieve)
-    message = rf"train\.en\.gz could not be downloaded .*put the file.*{DATA_VARIABLE}"
+    monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
+    message = (
+        rf"train\.en\.gz could not be downloaded .*put the corpus.*{DATA_VARIABLE}"
+    )
     with pytest.raises(ValueError, match=message) as caught:
         load_corpus("multi30k")
     assert tried == [f"{mirror}train.en.gz" for mirror in MULTI30K_MIRRORS]
@@ -404,7 +406,7 @@ def test_a_download_takes_the_next_mirror_when_one_fails(published, monkeypatch)
         return str(published / fname)
 
     monkeypatch.delenv(DATA_VARIABLE)
-    monkeypatch.setattr(corpora.pooch, "retrieve", retrieve)
+    monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
     assert next(iter(load_corpus("multi30k").splits["train"])) == (
         "train.en",
         "train.de",
@@ -417,7 +419,9 @@ def test_a_download_that_is_not_the_published_text_is_refused(fake, monkeypatch)
         return str(fake / fname)
 
     monkeypatch.delenv(DATA_VARIABLE)
-    monkeypatch.setattr(corpora.pooch, "retrieve", lambda url, **rest: retrieve(**rest))
+    monkeypatch.setattr(
+        downloads.pooch, "retrieve", lambda url, **rest: retrieve(**rest)
+    )
     with pytest.raises(ValueError, match=r"train\.en\.gz: not the published.*delete"):
         load_corpus("multi30k")
 

@@ -135,6 +135,23 @@ def test_validation_bleu_knows_the_language(tmp_path):
     assert samples()["valid_bleu"] > 50
 
 
+def test_validation_of_a_parser_scores_brackets(tmp_path):
+    pairs = [("the dog", "(NP DT NN )NP"), ("rain", "(NP NN )NP")] * 9
+    corpus = Corpus("trees", {"train": pairs, "valid": pairs[:2]}, "", ("en", "trees"))
+    prepare(corpus, tmp_path / "data", 22, 64, skip_unusable=False)
+    model = Transformer(
+        ModelConfig(vocab_size=22, num_layers=1, d_model=6, num_heads=2)
+    )
+    samples = ValidationSamples(
+        model, PreparedCorpus(tmp_path / "data"), SearchConfig()
+    )
+    samples.translator = SimpleNamespace(translate=lambda _: [pairs[0][1], "(NP"])
+    found = samples()
+    assert found["valid_well_formed"] == 50
+    assert found["valid_f1"] == pytest.approx(100 * 2 / 3)
+    assert "valid_bleu" not in found
+
+
 def test_case_counts():
     assert score(["THE CAT SAT ON THE MAT."], REFERENCES[:1]).bleu < 50
 

@@ -222,6 +222,16 @@ def test_a_summary_adds_up_what_was_measured(tmp_path):
     assert "skipped    3 steps" in text
 
 
+def test_a_parsers_summary_has_its_f1(tmp_path):
+    with Metrics(tmp_path) as metrics:
+        metrics.add(1, tokens=6, tokens_per_second=1, train_loss=3.0, skipped_steps=0)
+        found = {"valid_f1": 81.25, "valid_well_formed": 93.0}
+        metrics.add(1, valid_loss=2.0, valid_perplexity=7.5, **found)
+        text = run_summary(Recipe(data=Path("data")), metrics)
+    assert "bracket F1 81.2 at the end, 93 % of outputs are trees" in text
+    assert "BLEU" not in text
+
+
 STEP = {"tokens": 6, "tokens_per_second": 3, "train_loss": 3.0, "skipped_steps": 0}
 
 

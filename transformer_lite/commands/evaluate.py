@@ -1,8 +1,8 @@
 """`transformer-lite evaluate`: translations become scores.
 
-Paper: §6.1
-Chapter: 06_1_machine_translation
-Tests: tests/test_cli.py
+Paper: §6.1, 6.3
+Chapter: 06_1_machine_translation, 06_3_english_constituency_parsing
+Tests: tests/test_cli.py, tests/test_parsing.py
 """
 
 import json
@@ -13,20 +13,25 @@ from typing import Any
 
 from transformer_lite.commands.translate import Search
 from transformer_lite.config import Recipe
+from transformer_lite.data.trees import TREES
 from transformer_lite.files import write_whole
 from transformer_lite.training.folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(Search):
-    """Score a run's translations of one split: BLEU, chrF, loss, exact matches."""
+    """Score a run's translations of one split: BLEU, chrF, loss; of trees, bracket F1.
+
+    A run on a treebank has labelled precision, recall and F1 as EVALB counts them.
+    """
 
     split: str = "test"
     """Which split of the prepared corpus."""
     data: Path | None = None
     """The prepared corpus, if it lies elsewhere than at training."""
     translations: Path | None = None
-    """File to write the translations to, one a line."""
+    """File to write the translations to, one a line; trees as the model's own tokens,
+    which may be no tree."""
     tokenize: str | None = None
     """How BLEU finds words, by sacrebleu's name; by default as the language asks."""
     json: Path | None = None
@@ -35,6 +40,7 @@ class Evaluate(Search):
     def run(self) -> None:
         """Print a table, and write the same as JSON."""
         from transformer_lite.data.store import PreparedCorpus
+        from transformer_lite.inference.brackets import score_brackets
         from transformer_lite.inference.scores import bleu_of, score
         from transformer_lite.training.step import validate
 
@@ -50,19 +56,28 @@ class Evaluate(Search):
         sources, references = corpus.text(self.split)
         batches = self._batches(corpus, recipe)
         language = corpus.languages[1] or folder.languages()[1]
-        bleu_of(language, self.tokenize)  # refuses a wrong name before all the work
+        is_parser = language == TREES
+        if is_parser and self.tokenize:
+            raise ValueError(
+                "--tokenize is for BLEU, and trees have none; leave it out"
+            )
+        if not is_parser:
+            bleu_of(language, self.tokenize)  # refuses a wrong name before all the work
         with self.translator() as (translator, weights):
             translations = translator.translate(sources)
         if self.translations:
             text = "".join(f"{line}\n" for line in translations).encode("utf-8")
             write_whole(self.translations, lambda partial: partial.write_bytes(text))
-        scores = asdict(score(translations, references, language, self.tokenize))
+        scores = (
+            score_brackets(sources, references, translations)
+            if is_parser
+            else score(translations, references, language, self.tokenize)
+        )
         report = validate(translator.model, batches, recipe.train.label_smoothing)
-        results = {**scores, "loss": report.loss, "nll": report.nll}
+        results = {**asdict(scores), "loss": report.loss, "nll": report.nll}
         results["weights"] = str(weights)
         for name, value in results.items():
-            shown = f"{value:.2f}" if isinstance(value, float) else value
-            print(f"{name:12} {shown}")
+            print(f"{name:14} {_shown(value)}")
         if self.json:
             table = json.dumps(results, indent=2) + "\n"
             write_whole(self.json, lambda partial: partial.write_text(table))
@@ -98,3 +113,9 @@ class Evaluate(Search):
                 "prepare again"
             )
         return fixed_batches(*sides, max(longest, recipe.train.batch_tokens))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{n:,} {kind}" for kind, n in value.items()) or "none"
+    return f"{value:.2f}" if isinstance(value, float) else f"{value}"

@@ -1,10 +1,11 @@
 """`transformer-lite prepare`: text becomes ids.
 
-Paper: §5.1
-Chapter: 05_1_training_data_and_batching
-Tests: tests/test_cli.py
+Paper: §5.1, 6.3
+Chapter: 05_1_training_data_and_batching, 06_3_english_constituency_parsing
+Tests: tests/test_cli.py, tests/test_parsing.py
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,27 @@ from tyro.conf import FlagCreatePairsOff, Positional
 from transformer_lite.commands.arguments import Verb
 from transformer_lite.tokenizer import VOCAB_SENTENCES
 
+NAMED = ("toy", "multi30k", "tatoeba", "wmt14")
+"""Corpora of parallel text by name."""
+
+FORMS = {
+    "files": "prepare files --train SOURCE TARGET --valid SOURCE TARGET, or instead of "
+    "two files one with a tab between source and target",
+    "trees": "prepare trees --train TREES --valid TREES, files in brackets",
+}
+"""How to prepare text of one's own."""
+
+VOCAB_SIZES = {"toy": 500, "wmt14": 37_000, "penn_treebank_sample": 4000}
+"""Sizes of vocabularies other than 8000."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare(Verb):
     """Get a corpus, learn its vocabulary, write its sentences as ids."""
 
     corpus: Positional[str]
-    """"toy", "multi30k", "tatoeba", "wmt14", or "files" for files of your own."""
+    """"toy", "multi30k", "tatoeba", "wmt14", or "files" for files of your own; of
+    treebanks "penn_treebank_sample", "craft", "gum", or "trees" for your own."""
     out: Path
     """Folder to make."""
     source: str | None = None
@@ -31,18 +46,23 @@ class Prepare(Verb):
     """Target language, likewise; the default is de."""
     train: tuple[Path, ...] | None = None
     """Your training files: source and target, one sentence a line; or one file with a
-    tab between source and target."""
+    tab between source and target. Of "trees", any number of files in brackets."""
     valid: tuple[Path, ...] | None = None
     """Your validation files."""
     test: tuple[Path, ...] | None = None
     """Your test files, if you have any."""
+    silver: tuple[str, ...] | None = None
+    """Further training trees, such as a parser's (semi-supervised, Section 6.3): gum,
+    or files in brackets."""
+    drop_tags: FlagCreatePairsOff[bool] = False
+    """Of trees, write XX for every part-of-speech tag."""
     vocab_size: int | None = None
-    """Size of the shared vocabulary; by default 500 for toy, 37000 for wmt14, otherwise
-    8000."""
+    """Size of the shared vocabulary; by default 500 for toy, 37000 for wmt14, 4000 for
+    penn_treebank_sample, otherwise 8000."""
     vocab_sentences: int = VOCAB_SENTENCES
     """Most sentences that the vocabulary is learned from, drawn at random."""
-    max_length: int = 256
-    """Most tokens of a sentence."""
+    max_length: int | None = None
+    """Most tokens of a sentence; by default 256, with trees 1000."""
     skip_unusable: FlagCreatePairsOff[bool] = False
     """Leave out training pairs that are empty, damaged or too long, and say how many,
     instead of stopping at them."""
@@ -52,14 +72,17 @@ class Prepare(Verb):
         from transformer_lite.data.prepare import prepare
         from transformer_lite.data.store import PreparedCorpus
 
-        vocab_size = self.vocab_size
+        text = self._text()
+        vocab_size, max_length = self.vocab_size, self.max_length
         if vocab_size is None:
-            vocab_size = {"toy": 500, "wmt14": 37_000}.get(self.corpus, 8000)
+            vocab_size = VOCAB_SIZES.get(self.corpus, 8000)
+        if max_length is None:
+            max_length = 1000 if text.target_tokens else 256
         new = prepare(
-            self._text(),
+            text,
             self.out,
             vocab_size,
-            self.max_length,
+            max_length,
             self.skip_unusable,
             self.vocab_sentences,
         )
@@ -75,18 +98,22 @@ class Prepare(Verb):
 
     def _text(self) -> Any:
         from transformer_lite.data.corpora import corpus_of_files, load_corpus
+        from transformer_lite.data.treebanks import TREEBANKS
 
         given = {"train": self.train, "valid": self.valid, "test": self.test}
         given = {split: paths for split, paths in given.items() if paths}
-        form = (
-            "prepare files --train SOURCE TARGET --valid SOURCE TARGET, or instead of "
-            "two files one with a tab between source and target"
-        )
+        is_treebank = self.corpus == "trees" or self.corpus in TREEBANKS
+        own = "trees" if is_treebank else "files"
+        if self.corpus != own and given and self.corpus in (*NAMED, *TREEBANKS):
+            raise ValueError(
+                f'"{self.corpus}" has its own text; for yours, write {FORMS[own]}'
+            )
+        if is_treebank:
+            return self._trees(given)
+        if self.silver or self.drop_tags:
+            option = "--silver" if self.silver else "--drop-tags"
+            raise ValueError(f'{option} is for trees, and "{self.corpus}" has none')
         if self.corpus != "files":
-            if given and self.corpus in ("toy", "multi30k", "tatoeba", "wmt14"):
-                raise ValueError(
-                    f'"{self.corpus}" has its own text; for yours, write {form}'
-                )
             return load_corpus(self.corpus, self.source or "en", self.target or "de")
         for split, paths in given.items():
             if len(paths) > 2:
@@ -94,7 +121,36 @@ class Prepare(Verb):
                     f"--{split} has {len(paths)} files; give source and target, or one "
                     "file with a tab between them"
                 )
-        for split in ("train", "valid"):
-            if split not in given:
-                raise ValueError(f"--{split} is missing; write {form}")
+        _require_splits(given, FORMS["files"])
         return corpus_of_files(**given, languages=(self.source, self.target))
+
+    def _trees(self, given: dict[str, tuple[Path, ...]]) -> Any:
+        from transformer_lite.data.treebanks import (
+            TREEBANKS,
+            load_treebank,
+            treebank_of_files,
+        )
+
+        silver = self.silver or ()
+        if self.target or (self.source and self.corpus in TREEBANKS):
+            raise ValueError(
+                f'"{self.corpus}" has trees for its target; leave --target out'
+                + (", and --source" if self.source else "")
+            )
+        if self.corpus == "trees":
+            _require_splits(given, FORMS["trees"])
+            options = (silver, self.drop_tags, self.source or "")
+            return treebank_of_files(
+                given["train"], given["valid"], given.get("test"), *options
+            )
+        for name in (self.corpus, *silver):
+            if name in TREEBANKS:
+                print(f"{name}: {TREEBANKS[name].licence}")
+        return load_treebank(self.corpus, silver, self.drop_tags)
+
+
+def _require_splits(given: Collection[str], form: str) -> None:
+    """See that there are files to train on and files to validate with."""
+    for split in ("train", "valid"):
+        if split not in given:
+            raise ValueError(f"--{split} is missing; write {form}")

@@ -1,14 +1,15 @@
 """`transformer-lite translate`: lines become lines.
 
-Paper: §6.1
-Chapter: 06_1_machine_translation
-Tests: tests/test_cli.py
+Paper: §6.1, 6.3
+Chapter: 06_1_machine_translation, 06_3_english_constituency_parsing
+Tests: tests/test_cli.py, tests/test_parsing.py
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from transformer_lite.commands.arguments import Verb
+from transformer_lite.data.trees import TREES
 from transformer_lite.training.folder import RunFolder
 
 PATIENCE = 5
@@ -84,7 +86,10 @@ class Search(Verb):
 
 @dataclass(frozen=True, kw_only=True)
 class Translate(Search):
-    """Translate a file or standard input, one line in, one line out."""
+    """Translate a file or standard input, one line in, one line out.
+
+    A run on a treebank parses: of a tokenized sentence it writes the tree in brackets.
+    """
 
     folder: Positional[Path]
     """The run's folder, or a published model such as hf:Helsinki-NLP/opus-mt-en-de."""
@@ -98,10 +103,12 @@ class Translate(Search):
 
         Raises:
             SystemExit: With status 1, all being written, if a line was too long or not
-                UTF-8.
+                UTF-8, or what a parser says of it no tree.
         """
-        if not self.is_published():
-            self.trained()  # without a run there is nothing to read a text for
+        from transformer_lite.inference.parser import parse
+
+        # Without a run there is nothing to read a text for.
+        is_parser = not self.is_published() and self.trained().languages()[1] == TREES
         if self.file and self.out and self.file.resolve() == self.out.resolve():
             raise ValueError(
                 f"{self.out}: is the text to translate; give another --out"
@@ -125,7 +132,8 @@ class Translate(Search):
             # A bar would tear the lines apart that are shown on the same terminal.
             quiet = target.isatty() or not sys.stderr.isatty()
             lines = iter(tqdm(lines, unit="line", delay=PATIENCE, disable=quiet))
-            for translation in translator.stream(lines, warn, 1 if typed else None):
+            stream = partial(parse, translator) if is_parser else translator.stream
+            for translation in stream(lines, warn, 1 if typed else None):
                 # In UTF-8 as the input is, whatever the terminal's language.
                 target.write(translation.encode("utf-8") + b"\n")
                 target.flush()
@@ -182,14 +190,14 @@ def _written(path: Path | None) -> Iterator[Any]:
     if path is None:
         yield sys.stdout.buffer
         return
-    partial = path.with_name(path.name + ".partial")
+    unfinished = path.with_name(path.name + ".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with partial.open("wb") as file:
+        with unfinished.open("wb") as file:
             yield file
-        partial.replace(path)
+        unfinished.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def _decoded(lines: Iterable[bytes], warn: Callable[[str], None]) -> Iterator[str]:

@@ -11,14 +11,13 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-import pooch
-
+from transformer_lite.data.downloads import DATA_VARIABLE, downloaded, provided
 from transformer_lite.data.tatoeba import tatoeba_splits
 from transformer_lite.data.toy import generate_pairs
 from transformer_lite.data.wmt14 import wmt14_splits
@@ -40,9 +39,6 @@ class Fault(NamedTuple):
     def __str__(self) -> str:
         return f"{self.place}: {self.kind}; {self.remedy}"
 
-
-DATA_VARIABLE = "TRANSFORMER_LITE_DATA"
-"""Environment variable: a folder that holds `<corpus>/<split>.<language>.gz`."""
 
 _COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 MULTI30K_MIRRORS = tuple(
@@ -91,6 +87,16 @@ class Corpus:
     """Names this corpus and no other; empty if nothing does."""
     languages: tuple[str, str] = ("", "")
     """Codes, such as "en", of source and target language; empty if unknown."""
+    target_tokens: Callable[[str], list[str]] | None = None
+    """Cuts a target into what the vocabulary shall hold whole, such as the brackets of
+    a tree (Section 6.3); None for text, which is cut up as the vocabulary learns."""
+
+    def encodable(self, pair: SentencePair) -> SentencePair:
+        """The pair as its ids spell it: the target is its tokens, if it has such."""
+        source, target = pair
+        if self.target_tokens:
+            target = " ".join(self.target_tokens(target))
+        return source, target
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,7 @@ class ParallelFiles:
             ValueError: A file is missing, damaged or empty, or has fewer lines.
         """
         number = 0
-        lines = zip_longest(_lines(self.source), _lines(self.target))
+        lines = zip_longest(lines_of(self.source), lines_of(self.target))
         for number, (source, target) in enumerate(lines, start=1):
             for path, line in ((self.source, source), (self.target, target)):
                 if line is None:
@@ -155,7 +161,7 @@ class PairsFile:
             ValueError: The file is missing, damaged or empty.
         """
         number = 0
-        for number, line in enumerate(_lines(self.path), start=1):
+        for number, line in enumerate(lines_of(self.path), start=1):
             place = f"{self.path}, line {number}"
             match line.split(b"\t"):
                 case [one, source, two, target] if one.isdigit() and two.isdigit():
@@ -230,8 +236,9 @@ def load_corpus(
         splits = wmt14_splits(*languages)
         return Corpus(name, splits, repr(splits), languages)
     raise ValueError(
-        f'there is no corpus "{name}"; take "toy", "multi30k", "tatoeba" or "wmt14"; '
-        "for text of your own, prepare files"
+        f'there is no corpus "{name}"; take "toy", "multi30k", "tatoeba" or "wmt14", '
+        'or a treebank: "penn_treebank_sample", "craft" or "gum"; for text of your '
+        "own, prepare files, or prepare trees"
     )
 
 
@@ -275,13 +282,13 @@ def _corpus_of(
     languages: tuple[str, str],
 ) -> Corpus:
     origin = {
-        split: [_stamp(path) for path in astuple(files)]
+        split: [stamp(path) for path in astuple(files)]
         for split, files in splits.items()
     }
     return Corpus(name, splits, repr(origin), languages)
 
 
-def _stamp(path: Path) -> str:
+def stamp(path: Path) -> str:
     """Path, size and time of change of a file."""
     try:
         stat = path.stat()
@@ -300,19 +307,26 @@ def _pair(source: tuple[bytes, str], target: tuple[bytes, str]) -> SentencePair 
         except UnicodeDecodeError as error:
             remedy = f"see byte {error.start + 1} of it; convert the file to UTF-8"
             return Fault("not UTF-8", place, remedy)
-        if not text.strip():
-            return Fault("empty", place, remedy)
-        if found := _RESERVED.search(text):
-            return Fault(
-                f"has the character U+{ord(found[0]):04X}, which the tokenizer needs",
-                place,
-                f"remove it, or {remedy}",
-            )
+        if fault := fault_of(text, place, remedy):
+            return fault
         texts.append(text)
     return texts[0], texts[1]
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def fault_of(text: str, place: str, remedy: str) -> Fault | None:
+    """What is wrong with a sentence at this place, if anything is."""
+    if not text.strip():
+        return Fault("empty", place, remedy)
+    if found := _RESERVED.search(text):
+        return Fault(
+            f"has the character U+{ord(found[0]):04X}, which the tokenizer needs",
+            place,
+            f"remove it, or {remedy}",
+        )
+    return None
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
     """The lines of a file without their ends and without a byte order mark."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -328,24 +342,16 @@ def _lines(path: Path) -> Iterator[bytes]:
         ) from error
 
 
-def _own_file(name: str) -> Path:
-    """A file of the folder that the environment names."""
-    path = Path(os.environ[DATA_VARIABLE]) / f"{name}.gz"
-    if not path.exists():
-        raise ValueError(
-            f"{path}: no such file; put it there, or unset {DATA_VARIABLE} and "
-            "have it downloaded"
-        )
-    return path
-
-
 def _own_tatoeba(languages: tuple[str, str]) -> dict[str, ParallelFiles]:
     """Splits of Tatoeba as they lie in the folder that the environment names."""
     # English comes last, as in tatoeba-de-en and tatoeba-zh-en.
     one, other = sorted(languages, key=lambda code: (code == "en", code))
     return {
         split: ParallelFiles(
-            *(_own_file(f"tatoeba-{one}-{other}/{split}.{code}") for code in languages)
+            *(
+                provided(f"tatoeba-{one}-{other}", f"{split}.{code}.gz")
+                for code in languages
+            )
         )
         for split in ("train", "valid", "test")
     }
@@ -353,34 +359,12 @@ def _own_tatoeba(languages: tuple[str, str]) -> dict[str, ParallelFiles]:
 
 def _multi30k_file(name: str) -> Path:
     """Where a file lies, after downloading it if need be; its text is the published."""
-    if os.environ.get(DATA_VARIABLE):
-        path = _own_file(f"multi30k/{name}")
-    else:
-        path = _download(name)
-    text = b"".join(line + b"\n" for line in _lines(path))
+    path = provided("multi30k", f"{name}.gz")
+    if path is None:
+        path = downloaded("multi30k", f"{name}.gz", MULTI30K_MIRRORS)
+    text = b"".join(line + b"\n" for line in lines_of(path))
     if hashlib.sha256(text).hexdigest() != MULTI30K_SHA256[name]:
         raise ValueError(
             f"{path}: not the published text (its checksum differs); delete the file"
         )
     return path
-
-
-def _download(name: str) -> Path:
-    failures = []
-    for mirror in MULTI30K_MIRRORS:
-        try:
-            return Path(
-                pooch.retrieve(
-                    f"{mirror}{name}.gz",
-                    known_hash=None,  # the text's own checksum is compared afterwards
-                    fname=f"{name}.gz",
-                    path=pooch.os_cache("transformer_lite") / "multi30k",
-                    progressbar=True,
-                )
-            )
-        except (OSError, ValueError) as error:
-            failures.append(f"{mirror}: {type(error).__name__}")
-    raise ValueError(
-        f"{name}.gz could not be downloaded ({'; '.join(failures)}); try again later, "
-        f"or put the file under multi30k/ in a folder that {DATA_VARIABLE} names"
-    )

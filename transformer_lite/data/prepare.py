@@ -262,17 +262,26 @@ def _tokenizer(
     """The tokenizer, trained unless it was before."""
     path = folder / "tokenizer.model"
     if not journal.begun:
-        entries = tqdm(
-            corpus.splits["train"], desc="vocabulary", unit="pair", disable=None
-        )
-        entries = iter(entries)
-        if not skip_unusable:
-            entries = _all_usable("train", entries)
-        pairs = (entry for entry in entries if not isinstance(entry, Fault))
-        text = (line for pair in pairs for line in pair)
-        Tokenizer.train(text, vocab_size, vocab_sentences).save(path)
+        # Deviation D14: the brackets of trees share the vocabulary of their words.
+        symbols: set[str] = set()
+        if corpus.target_tokens:
+            for _, target in _training_pairs(corpus, skip_unusable, "symbols"):
+                symbols.update(corpus.target_tokens(target))
+        pairs = _training_pairs(corpus, skip_unusable, "vocabulary")
+        text = (line for pair in pairs for line in corpus.encodable(pair))
+        Tokenizer.train(text, vocab_size, vocab_sentences, sorted(symbols)).save(path)
         journal.begin()
     return Tokenizer.load(path)
+
+
+def _training_pairs(
+    corpus: Corpus, skip_unusable: bool, task: str
+) -> Iterator[SentencePair]:
+    """The training pairs, read with a progress bar that names the task."""
+    entries = iter(tqdm(corpus.splits["train"], desc=task, unit="pair", disable=None))
+    if not skip_unusable:
+        entries = _all_usable("train", entries)
+    return (entry for entry in entries if not isinstance(entry, Fault))
 
 
 def _write_split(
@@ -292,7 +301,9 @@ def _write_split(
     if not skip_unusable:
         rest = _all_usable(split, rest)
     while chunk := list(islice(rest, CHUNK_PAIRS)):
-        encoded = list(_encode(chunk, done.read + 1, split, tokenizer, max_length))
+        encoded = list(
+            _encode(corpus, chunk, done.read + 1, split, tokenizer, max_length)
+        )
         faults = [entry for entry in encoded if isinstance(entry, Fault)]
         if faults and not skip_unusable:
             _refuse(split, faults[0], faults[1:])
@@ -311,6 +322,7 @@ def _write_split(
 
 
 def _encode(
+    corpus: Corpus,
     entries: list[SentencePair | Fault],
     first: int,
     split: str,
@@ -320,14 +332,16 @@ def _encode(
     """Each pair with its ids, or what is wrong with it.
 
     Args:
+        corpus: The corpus that they are of.
         entries: Pairs of a split, one after the other.
         first: The number of the first of them in the split.
         split: Its name.
         tokenizer: Its vocabulary.
         max_length: Most tokens of a sentence.
     """
-    pairs = [entry for entry in entries if not isinstance(entry, Fault)]
-    sides = ([pair[side] for pair in pairs] for side in range(2))
+    usable = (entry for entry in entries if not isinstance(entry, Fault))
+    texts = [corpus.encodable(pair) for pair in usable]
+    sides = ([text[side] for text in texts] for side in range(2))
     ids_of_pairs = zip(*map(tokenizer.encode_all, sides), strict=True)
     for number, entry in enumerate(entries, start=first):
         if isinstance(entry, Fault):

@@ -19,6 +19,8 @@ from tqdm import tqdm
 
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.trees import TREES
+from transformer_lite.inference.brackets import score_brackets
 from transformer_lite.inference.translator import Translator
 
 SCORED = 200
@@ -160,7 +162,10 @@ class ValidationSamples:
             tqdm.write(f"  source       {source}", file=sys.stderr)
             tqdm.write(f"  reference    {reference}", file=sys.stderr)
             tqdm.write(f"  translation  {translation}", file=sys.stderr)
-        return {
-            "valid_bleu": score(translations, self.references, self.language).bleu,
-            "translations": translations[:SHOWN],
-        }
+        return {**self._scores(translations), "translations": translations[:SHOWN]}
+
+    def _scores(self, translations: Sequence[str]) -> dict[str, float]:
+        if self.language == TREES:
+            found = score_brackets(self.sources, self.references, translations)
+            return {"valid_f1": found.f1_all, "valid_well_formed": found.well_formed}
+        return {"valid_bleu": score(translations, self.references, self.language).bleu}

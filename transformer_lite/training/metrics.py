@@ -216,12 +216,19 @@ def _step_lines(steps: list[dict[str, Any]]) -> list[str]:
 
 
 def _validation_lines(validations: list[dict[str, Any]]) -> list[str]:
-    """The best validation's perplexity, the last one's BLEU."""
+    """The best validation's perplexity, the last one's BLEU or F1."""
     best = min(validations, key=lambda record: record["valid_loss"])
     lines = [
         f"validation perplexity {best['valid_perplexity']:.2f} "
         f"at step {best['step']:,} (the best)"
     ]
+    if "valid_f1" in validations[-1]:
+        trees = validations[-1]["valid_well_formed"]
+        lines.append(
+            f"           bracket F1 {validations[-1]['valid_f1']:.1f} at the end, "
+            f"{trees:.0f} % of outputs are trees (greedy, first sentences; `evaluate` "
+            "gives the real one)"
+        )
     if "valid_bleu" in validations[-1]:
         bleu = validations[-1]["valid_bleu"]
         lines.append(
