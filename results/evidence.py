@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,9 @@ from results.runs import CORPORA, Run
 from results.scores import lowercased_bleu
 from transformer_lite.batching import fixed_batches
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.trees import TREES
 from transformer_lite.files import write_whole
+from transformer_lite.inference.brackets import score_brackets
 from transformer_lite.inference.scores import score
 from transformer_lite.inference.translator import Translator
 from transformer_lite.training.checkpoint import load_weights
@@ -69,7 +71,7 @@ def corpus_of(run: Run) -> dict[str, Any]:
     return {
         "name": run.corpus,
         "prepare": CORPORA[run.corpus],
-        "languages": corpus.languages,
+        "languages": [*corpus.languages],
         "pairs": corpus.sizes,
         "sha256": corpus.checksums(),
     }
@@ -100,8 +102,8 @@ def curve_of(run: Run) -> list[dict[str, float]]:
             point = {"step": entry["step"], "target_tokens": tokens}
             point["train_loss"] = sum(losses) / max(1, len(losses))
             losses = []
-            names = ("valid_loss", "valid_perplexity", "valid_bleu")
-            point |= {name: entry[name] for name in names if name in entry}
+            names = [name for name in entry if name.startswith("valid_")]
+            point |= {name: entry[name] for name in names}
             curve.append({name: round(value, 4) for name, value in point.items()})
     return curve
 
@@ -116,22 +118,61 @@ def translator_of(run: Run) -> Translator:
     return Translator(model.eval(), tokenizer, run.settings().search)
 
 
+def choose_search(translator: Translator, run: Run) -> list[dict[str, float]]:
+    """Give the translator the search that does best on the validation set.
+
+    Returns:
+        What each search scored there: BLEU, or of trees F1 with ill-formed outputs
+        counted as zero.
+    """
+    corpus = PreparedCorpus(run.data)
+    sources, references = corpus.text("valid")
+    tried = []
+    for beam_size, alpha in run.searches:
+        search = replace(translator.search, beam_size=beam_size, alpha=alpha)
+        outputs = translator.translate(sources, search)
+        if corpus.languages[1] == TREES:
+            found = score_brackets(sources, references, outputs).f1_all
+        else:
+            found = score(outputs, references, corpus.languages[1]).bleu
+        tried.append({"beam_size": beam_size, "alpha": alpha, "score": round(found, 4)})
+    if tried:
+        best = max(tried, key=lambda one: one["score"])
+        translator.search = replace(
+            translator.search, beam_size=best["beam_size"], alpha=best["alpha"]
+        )
+    return tried
+
+
 def scores_of(translator: Translator, run: Run, split: str) -> dict[str, Any]:
-    """Translate a split, keep the translations, and score them."""
+    """Translate a split, keep the outputs, and score them."""
     corpus, recipe = PreparedCorpus(run.data), run.settings()
-    sources, references = corpus.text(split)
+    sources, _ = corpus.text(split)
     began = time.monotonic()
-    translations = translator.translate(sources)
+    outputs = translator.translate(sources)
     seconds = time.monotonic() - began
-    write_lines(run.outputs(split), translations)
-    found = asdict(score(translations, references, corpus.languages[1]))
-    bleu, signature = lowercased_bleu(translations, references)
-    found |= {"lowercased_bleu": bleu, "lowercased_signature": signature}
-    batches = fixed_batches(*corpus.ids(split), recipe.train.batch_tokens)
-    report = validate(translator.model, batches, recipe.train.label_smoothing)
-    found |= {"loss": report.loss, "perplexity": report.perplexity}
+    write_lines(run.outputs(split), outputs)
+    report = validate(
+        translator.model,
+        fixed_batches(*corpus.ids(split), recipe.train.batch_tokens),
+        recipe.train.label_smoothing,
+    )
+    found = {"loss": report.loss, "perplexity": report.perplexity}
+    found = scores_of_outputs(corpus, split, outputs) | found
     found = {n: round(v, 4) if isinstance(v, float) else v for n, v in found.items()}
     return found | {"seconds": round(seconds, 1)}
+
+
+def scores_of_outputs(
+    corpus: PreparedCorpus, split: str, outputs: Sequence[str]
+) -> dict[str, Any]:
+    """How close outputs come to a split's references: all that needs no model."""
+    sources, references = corpus.text(split)
+    if corpus.languages[1] == TREES:
+        return asdict(score_brackets(sources, references, outputs))
+    bleu, signature = lowercased_bleu(outputs, references)
+    found = asdict(score(outputs, references, corpus.languages[1]))
+    return found | {"lowercased_bleu": bleu, "lowercased_signature": signature}
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -154,7 +195,10 @@ def record(run: Run, commits: list[str]) -> None:
         commits: Those of this repository that it was trained at.
     """
     translator = translator_of(run)
-    recipe = replace(run.settings(), model=translator.model.config)
+    tried = choose_search(translator, run)
+    recipe = replace(
+        run.settings(), model=translator.model.config, search=translator.search
+    )
     device = translator.model.encoder.embedding.weight.device
     result = {
         "name": run.name,
@@ -171,6 +215,7 @@ def record(run: Run, commits: list[str]) -> None:
         "training": training_of(run),
         "curve": curve_of(run),
         "weights": run.weights,
+        **({"searches": tried} if tried else {}),
         "scores": {split: scores_of(translator, run, split) for split in run.splits},
     }
     text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"

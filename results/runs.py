@@ -20,6 +20,9 @@ CORPORA = {
     "multi30k_de_en": "multi30k --source de --target en --vocab-size 4000",
     "multi30k_en_fr": "multi30k --source en --target fr --vocab-size 4000",
     "tatoeba_en_de": "tatoeba --source en --target de --vocab-size 8000",
+    "penn_treebank_sample": "penn_treebank_sample",
+    "craft": "craft",
+    "craft_gum": "craft --silver gum",
 }
 """How `transformer-lite prepare` makes each corpus."""
 
@@ -45,6 +48,9 @@ class Run:
     """The splits that are translated and scored at the end."""
     weights: Literal["average", "last"] = "average"
     """The mean of the last checkpoints, or the last one as it is."""
+    searches: tuple[tuple[int, float], ...] = ()
+    """Beam sizes and α to choose from by the score on the validation set; without any
+    the recipe's are taken."""
 
     @property
     def experiment(self) -> str:
@@ -126,6 +132,23 @@ def _translation() -> Iterator[Run]:
     )
 
 
+def _parsing() -> Iterator[Run]:
+    """Section 6.3: a small treebank, a larger one, and that with a parser's trees."""
+    for corpus, purpose in (
+        ("penn_treebank_sample", "the Wall Street Journal, 3,396 trees"),
+        ("craft", "biomedical articles, 18,951 trees"),
+        ("craft_gum", "the same and 3,707 trees by a parser (semi-supervised)"),
+    ):
+        yield Run(
+            name=f"parsing/{corpus}-1",
+            purpose=f"Parsing: {purpose}",
+            corpus=corpus,
+            recipe="parsing" if corpus != "penn_treebank_sample" else "parsing_small",
+            splits=("valid", "test"),
+            searches=((1, 0.0), (4, 0.0), (4, 0.3), (4, 0.6), (8, 0.3), (21, 0.3)),
+        )
+
+
 def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]:
     """Table 3 with so many times fewer layers and smaller widths; base has two more.
 
@@ -182,7 +205,12 @@ def _warmup() -> Iterator[Run]:
                 )
 
 
-RUNS = (*_translation(), *_table_3("table_3", 2, 4, seeds=2), *_warmup())
+RUNS = (
+    *_translation(),
+    *_parsing(),
+    *_table_3("table_3", 2, 4, seeds=2),
+    *_warmup(),
+)
 """All runs for the processor of a laptop, what matters most first."""
 
 GPU_RUNS = tuple(_table_3("table_3_gpu", 1, 2, seeds=3))

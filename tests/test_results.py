@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -96,6 +97,18 @@ def test_scores_are_those_of_the_kept_outputs(made, result, monkeypatch):
         found = sacrebleu.corpus_bleu(outputs, [references]).score
         assert result["scores"][split]["bleu"] == pytest.approx(found, abs=1e-4)
         assert result["scores"][split]["sentences"] == len(outputs)
+
+
+def test_the_search_that_does_best_on_the_validation_set_is_taken(made, monkeypatch):
+    monkeypatch.chdir(made)
+    run = replace(SMALL, searches=((1, 0.0), (2, 0.5), (3, 1.0)))
+    translator = evidence.translator_of(run)
+    bleu = iter([3.0, 9.0, 5.0])
+    monkeypatch.setattr(evidence, "score", lambda *_: SimpleNamespace(bleu=next(bleu)))
+    tried = evidence.choose_search(translator, run)
+    assert [one["score"] for one in tried] == [3.0, 9.0, 5.0]
+    assert (translator.search.beam_size, translator.search.alpha) == (2, 0.5)
+    assert translator.search.max_extra == run.settings().search.max_extra
 
 
 def test_checksums_are_those_of_the_text(made, result):
@@ -225,7 +238,16 @@ def test_a_stored_result_is_whole_and_of_this_table(run):
     assert (result["name"], result["seed"]) == (run.name, run.seed)
     assert result["corpus"]["prepare"] == CORPORA[run.corpus]
     ran = recipe_from_dict(result["configuration"])
-    assert replace(ran, model=replace(ran.model, vocab_size=37_000)) == run.settings()
+    assert ran.train == run.settings().train
+    assert replace(ran.model, vocab_size=37_000) == run.settings().model
+    if run.searches:
+        best = max(result["searches"], key=lambda one: one["score"])
+        assert (ran.search.beam_size, ran.search.alpha) == (
+            best["beam_size"],
+            best["alpha"],
+        )
+    else:
+        assert ran.search == run.settings().search
     assert result["scores"].keys() == set(run.splits)
     for split, scores in result["scores"].items():
         assert (
@@ -246,8 +268,12 @@ def test_stored_scores_can_be_recomputed_without_training(
         assert evidence.corpus_of(run) == result["corpus"]
         for split, scores in result["scores"].items():
             outputs = evidence.read_lines(ROOT / run.outputs(split))
-            found = sacrebleu.corpus_bleu(outputs, [prepared.text(split)[1]])
-            assert scores["bleu"] == pytest.approx(found.score, abs=1e-4)
+            found = evidence.scores_of_outputs(prepared, split, outputs)
+            for name, value in found.items():
+                if isinstance(value, float):
+                    assert scores[name] == pytest.approx(value, abs=1e-4)
+                else:
+                    assert scores[name] == value
 
 
 def test_the_recurrent_models_are_trained_and_recorded_as_the_chapters_read_them(
