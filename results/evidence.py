@@ -32,6 +32,8 @@ from transformer_lite.training.step import validate
 
 PACKAGES = ("transformer-lite-book", "torch", "sentencepiece", "sacrebleu", "numpy")
 ROOT = Path(__file__).resolve().parents[1]
+CODE = ("transformer_lite", "results/*.py", "results/recipes")
+"""What a result depends on, of all that the repository holds."""
 
 
 def processor() -> str:
@@ -43,8 +45,16 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """The commit of this repository, marked if files were changed since."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    """The commit of this repository, marked "-dirty" if its code was changed since."""
+    # Not `git describe`, which names a tag where there is one, and which a result that
+    # was deleted to be made again, or the page of results, would make dirty.
+    name = _git("rev-parse", "--short=12", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *CODE)
+    return f"{name}-dirty" if changed else name
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
     return subprocess.run(
         command, check=True, capture_output=True, text=True, cwd=ROOT
     ).stdout.strip()
@@ -82,7 +92,8 @@ def training_of(run: Run) -> dict[str, Any]:
     records = Metrics(run.folder).read()
     steps = [entry for entry in records if "train_loss" in entry]
     tokens = sum(entry["tokens"] for entry in steps)
-    seconds = sum(entry["tokens"] / entry["tokens_per_second"] for entry in steps)
+    # A process that was suspended in a step has a speed there that rounds to 0.
+    seconds = sum(e["tokens"] / max(e["tokens_per_second"], 1) for e in steps)
     return {
         "steps": len(steps),
         "target_tokens": tokens,

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +26,7 @@ from transformer_lite.data.corpora import DATA_VARIABLE
 from transformer_lite.data.store import SIDES, PreparedCorpus
 from transformer_lite.model import Transformer
 from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.metrics import Metrics
 
 ROOT = Path(evidence.ROOT)
 ALL = (*RUNS, *GPU_RUNS)
@@ -184,6 +187,36 @@ def test_pre_norm_normalizes_before_every_sub_layer_and_at_the_end():
     ids = torch.tensor([[5, 7, 9]])
     hidden = model.hidden(ids, ids)
     torch.testing.assert_close(hidden.mean(-1), torch.zeros(1, 3), atol=1e-6, rtol=0)
+
+
+def test_a_commit_is_named_by_its_number_and_marked_where_code_was_changed(
+    tmp_path, monkeypatch
+):
+    def git(*words):
+        own = ["-c", "user.name=a", "-c", "user.email=a@b.c", *words]
+        subprocess.run(["git", *own], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.setattr(evidence, "ROOT", tmp_path)
+    for name in ("results/make.py", "results/base-1.json", "book/results.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("before")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    git("tag", "-a", "v1.0", "-m", "a tag, which is no commit's number")
+    (tmp_path / "results/base-1.json").unlink()  # to have it made again
+    (tmp_path / "book/results.md").write_text("after")
+    assert re.fullmatch("[0-9a-f]{12}", evidence.commit())
+    (tmp_path / "results/make.py").write_text("after")
+    assert re.fullmatch("[0-9a-f]{12}-dirty", evidence.commit())
+
+
+def test_a_step_in_which_the_process_was_suspended_is_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Metrics(SMALL.folder) as metrics:
+        for step, speed in ((1, 100), (2, 0)):
+            metrics.add(step, train_loss=1.0, tokens=60, tokens_per_second=speed)
+    assert evidence.training_of(SMALL)["target_tokens"] == 120
 
 
 def test_lines_come_back_and_equal_lines_are_equal_bytes(tmp_path):
