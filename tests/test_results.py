@@ -4,7 +4,10 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -154,6 +157,34 @@ def test_a_run_that_fails_is_named_and_the_others_are_made(tmp_path, monkeypatch
     runs = [replace(SMALL, name=name) for name in ("good-1", "bad-1", "good-2")]
     assert [run.name for run in make.make_all(runs, jobs=2)] == ["bad-1"]
     assert (tmp_path / "runs/results/good-2.log").read_text() == "good-2\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)],
+)
+def test_a_signal_ends_all_runs_and_begins_no_other(
+    tmp_path, monkeypatch, number, error
+):
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\necho begun > "$4"\nexec sleep 600\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(make.sys, "executable", str(program))
+    monkeypatch.setattr(make, "prepare", lambda corpus: None)
+
+    def stop_when_both_run():
+        while not all(Path(name).exists() for name in ("one-1", "two-1")):
+            time.sleep(0.05)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=stop_when_both_run, daemon=True).start()
+    runs = [replace(SMALL, name=name) for name in ("one-1", "two-1", "three-1")]
+    began = time.monotonic()
+    with pytest.raises(error):
+        make.make_all(runs, jobs=2)
+    assert time.monotonic() - began < 300  # the runs' processes are gone
+    assert not Path("three-1").exists()
 
 
 @pytest.mark.parametrize("name", MODELS)
