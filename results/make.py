@@ -139,7 +139,11 @@ def main(
             state = "made" if run.result.exists() else "to do"
             print(f"{state:6} {run.name:32} {run.purpose}")
         return 0
+    if not runs:
+        sys.exit(f'no run is named "{only}"; --show prints their names')
     missing = [run for run in runs if not run.result.exists()]
+    if missing and evidence.commit().endswith("-dirty"):
+        sys.exit("commit your changes first: a result names the commit it was made at")
     return 1 if make_all(missing, jobs) else 0
 
 

@@ -139,12 +139,25 @@ def test_a_made_run_is_not_made_again(made, monkeypatch, capsys):
     monkeypatch.chdir(made)
     monkeypatch.setattr(make, "RUNS", (SMALL,))
     monkeypatch.setattr(make, "make_all", lambda runs, jobs: runs)
+    monkeypatch.setattr(evidence, "commit", lambda: "0123456789ab")
     assert make.main() == 0
     make.main(show=True)
     assert capsys.readouterr().out.startswith("made   group/small-1")
     (made / SMALL.result).rename(made / "away")
     assert make.main() == 1  # what was to be made came back as failed
     (made / "away").rename(made / SMALL.result)
+
+
+def test_nothing_is_made_from_changes_that_are_not_committed(monkeypatch):
+    monkeypatch.setattr(make, "RUNS", (replace(SMALL, name="group/other-1"),))
+    monkeypatch.setattr(evidence, "commit", lambda: "0123456789ab-dirty")
+    with pytest.raises(SystemExit, match="commit your changes first"):
+        make.main()
+
+
+def test_a_pattern_without_runs_is_refused():
+    with pytest.raises(SystemExit, match='no run is named "table_4/'):
+        make.main(only="table_4/*")
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_made(tmp_path, monkeypatch):

@@ -242,8 +242,9 @@ def warm_up(results: Results) -> str:
         [
             "## Warm-up\n",
             "Perplexity on the validation set at the end of training. The base row of "
-            "our Table 3, with Equation 3 cut off at another step: once the warm-up is "
-            "over, all rates are the same. A warm-up of 1 step is none.\n",
+            "our Table 3, with Equation 3 cut off at another step: the earlier, the "
+            "higher its peak, and once the warm-up is over, all rates are the same. A "
+            "warm-up of 1 step is none; one of 4,000 is not over when training ends.\n",
             table(["Warm-up steps", "Post-norm (the paper)", "Pre-norm"], lines),
         ]
     )
