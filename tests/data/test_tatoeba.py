@@ -188,6 +188,17 @@ def test_a_damaged_archive_is_named(archive):
         load_corpus("tatoeba", "de", "en")
 
 
+def test_an_archive_that_cannot_be_decompressed_is_named(archive):
+    path = archive("de", "en", LINES)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("Tatoeba.de-en.de", "".join(f"{i * i}\n" for i in range(999)))
+    damaged = bytearray(path.read_bytes())
+    damaged[46:60] = b"\xff" * 14  # after the header: the codes of the text
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"not the archive .*decompressing.*delete"):
+        load_corpus("tatoeba", "de", "en")
+
+
 def test_an_archive_without_one_of_the_languages_is_named(archive):
     archive("de", "en", LINES, members=("de", "nl"))
     with pytest.raises(ValueError, match=r"not the archive .*Tatoeba\.de-en\.en"):

@@ -185,6 +185,13 @@ def test_any_sequence_is_a_tree_over_its_words_or_named(tree, data):
         assert found.words() == tree.words()
 
 
+def test_a_tree_of_any_depth_is_normalized():
+    text = "(S-1 " * 5000 + "(NN dog) (-NONE- *)" + ")" * 5000
+    ((_, tree),) = read_trees([text], "deep")
+    tokens = linearized(normalized(tree))
+    assert tokens == ["(S"] * 5000 + ["NN"] + [")S"] * 5000
+
+
 def test_a_thousand_brackets_inside_each_other_are_a_tree():
     tokens = ["(NP"] * 2000 + ["NN"] + [")NP"] * 2000
     tree = tree_of(tokens, ["dog"])

@@ -185,10 +185,22 @@ def test_the_codes_are_listed(tmp_path):
     assert source.languages == [">>deu<<", ">>nld<<"]
 
 
-def test_an_unknown_code_is_text(tmp_path):
+@pytest.mark.parametrize("code", [">>xyz<<", ">>zh<<", ">>cmn_Hans<<"])
+def test_an_unknown_code_is_refused(tmp_path, code):
     numbering = numbering_of(write_tokenizers(tmp_path))
     source = MarianTokenizer.load(tmp_path / "source.spm", numbering.pieces)
-    assert len(source.encode(">>xyz<< the dog")) > len(source.encode("the dog")) + 1
+    with pytest.raises(ValueError, match=f"{code} is no code.*one of >>deu<< >>nld<<"):
+        source.encode(f"{code} the dog")
+    without = MarianTokenizer((tmp_path / "source.spm").read_bytes(), ["<unk>"] * 4)
+    with pytest.raises(ValueError, match=f"{code} is no code.*leave it out"):
+        without.encode(code)
+
+
+def test_what_cannot_be_a_code_is_text(tmp_path):
+    numbering = numbering_of(write_tokenizers(tmp_path))
+    source = MarianTokenizer.load(tmp_path / "source.spm", numbering.pieces)
+    assert source.encode(">>the dog<<")
+    assert source.encode("the >>xyz<< dog")
 
 
 # The numbering
@@ -197,6 +209,14 @@ def test_an_unknown_code_is_text(tmp_path):
 def numbers_in(path, pieces):
     path.write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}))
     return path
+
+
+def test_two_pieces_with_one_number_are_named(tmp_path):
+    path = tmp_path / "vocab.json"
+    numbers = {"</s>": 0, "<unk>": 1, "a": 2, "b": 2, "<pad>": 3}
+    path.write_text(json.dumps(numbers), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"vocab\.json.*'a' and 'b' have the number 2"):
+        Numbering.read(path, 4)
 
 
 def test_special_tokens_come_first_and_the_rest_in_order(tmp_path):

@@ -9,6 +9,7 @@ import hashlib
 import re
 import unicodedata
 import zipfile
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import chain
@@ -146,7 +147,7 @@ def _pairs(path: Path, one: str, other: str) -> list[tuple[str, str]]:
             ]
         lines = [text.removesuffix("\n").split("\n") for text in texts]
         return list(zip(*lines, strict=True))
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError) as error:
         raise ValueError(
             f"{path}: not the archive as published ({error}); delete the file, and it "
             "is downloaded again"

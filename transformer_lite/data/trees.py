@@ -173,14 +173,21 @@ def normalized(tree: Tree) -> Tree | None:
 
 
 def _without_traces(tree: Tree) -> Tree | None:
-    if tree.label == "-NONE-":
-        return None
-    found = _LABEL.match(tree.label)
-    label = found[0] if found else tree.label  # "-" is the tag of a hyphen
-    if tree.is_tag:
-        return Tree(label, tree.children)
-    children = tuple(filter(None, map(_without_traces, tree.children)))
-    return Tree(label, children) if children else None
+    nodes = [tree]
+    for node in nodes:  # without recursion, and it finds what it has added
+        if not node.is_tag:
+            nodes += node.children
+    stripped: dict[int, Tree | None] = {}
+    for node in reversed(nodes):  # children before their parents
+        children = node.children
+        if not node.is_tag:
+            found = (stripped[id(child)] for child in children)
+            children = tuple(child for child in found if child is not None)
+        cut = _LABEL.match(node.label)
+        label = cut[0] if cut else node.label  # "-" is the tag of a hyphen
+        is_left = children and node.label != "-NONE-"
+        stripped[id(node)] = Tree(label, children) if is_left else None
+    return stripped[id(tree)]
 
 
 def linearized(tree: Tree) -> list[str]:

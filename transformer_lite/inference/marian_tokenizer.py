@@ -50,6 +50,10 @@ class Numbering(NamedTuple):
             numbers = json.loads(path.read_text(encoding="utf-8"))
             names = {int(number): str(piece) for piece, number in numbers.items()}
             pad, eos, unk = (int(numbers[SPECIAL[token]]) for token in (PAD, EOS, UNK))
+            for piece, number in numbers.items():
+                if names[int(number)] != piece:
+                    both = f"{piece!r} and {names[int(number)]!r}"
+                    raise ValueError(f"{both} have the number {number}")
         except KeyError as error:
             raise ValueError(f"{path}: has no piece {error}; {again}") from None
         except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -72,7 +76,8 @@ class MarianTokenizer:
     """One language of a Marian model.
 
     As `MarianTokenizer` of Hugging Face's transformers, but that "</s>" in a text is
-    text, and that so is a code `>>xx<<` which the model does not know.
+    text, and that a code `>>xx<<` which the model does not know is refused, where that
+    reads it as UNK.
 
     Args:
         model: A serialized sentencepiece model.
@@ -107,10 +112,20 @@ class MarianTokenizer:
         return [piece for piece in self._ids if re.fullmatch(r">>.+<<", piece)]
 
     def encode(self, text: str) -> list[int]:
-        """The text's token ids, without EOS; a piece without a number is UNK."""
+        """The text's token ids, without EOS; a piece without a number is UNK.
+
+        Raises:
+            ValueError: The text begins with a language's code that is none of the
+                model's.
+        """
         code = re.match(r">>.+?<<", text)
         if code and code[0] in self._ids:
             return [self._ids[code[0]], *self.encode(text[code.end() :])]
+        if code and re.fullmatch(r">>[a-z]{2,3}(_\w+)?<<", code[0]):
+            remedy = "leave it out: the model has one target language"
+            if known := self.languages:
+                remedy = f"give one of {' '.join(known)}"
+            raise ValueError(f"{code[0]} is no code of this model; {remedy}")
         pieces = self._processor.encode(text, out_type=str)
         return [self._ids.get(piece, UNK) for piece in pieces]
 

@@ -29,16 +29,21 @@ def parse(
         at_once: As for `Translator.stream`.
     """
     waiting: deque[list[str]] = deque()
+    too_long: set[str] = set()
+
+    def warn_of_long(message: str) -> None:
+        too_long.add(message.partition(":")[0])
+        warn(message)
 
     def sentences() -> Iterator[str]:
         for line in lines:
             waiting.append(words_of(line))
             yield " ".join(waiting[-1])
 
-    outputs = translator.stream(sentences(), warn, at_once)
+    outputs = translator.stream(sentences(), warn_of_long, at_once)
     for number, output in enumerate(outputs, start=1):
         words, tree = waiting.popleft(), ""
-        if words:
+        if words and f"line {number}" not in too_long:
             try:
                 tree = str(tree_of(output.split(), words))
             except NotATreeError as error:
