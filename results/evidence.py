@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from results.models import new_model
+from results.models import MODELS
 from results.runs import CORPORA, Run
 from results.scores import lowercased_bleu
 from transformer_lite.batching import fixed_batches
@@ -123,8 +123,10 @@ def translator_of(run: Run) -> Translator:
     """The trained model, with the weights that are to be scored."""
     folder = RunFolder(run.folder)
     weights = {"average": folder.average, "last": folder.step_checkpoints()[-1]}
-    model = new_model(run)
+    model = MODELS[run.model](folder.recipe().model)
     load_weights(model, weights[run.weights])
+    if torch.cuda.is_available():
+        model.cuda()
     tokenizer = PreparedCorpus(run.data).tokenizer
     return Translator(model.eval(), tokenizer, run.settings().search)
 
@@ -207,9 +209,8 @@ def record(run: Run, commits: list[str]) -> None:
     """
     translator = translator_of(run)
     tried = choose_search(translator, run)
-    recipe = replace(
-        run.settings(), model=translator.model.config, search=translator.search
-    )
+    # As it was trained, not as the table has it now; searches may change afterwards.
+    recipe = replace(RunFolder(run.folder).recipe(), search=translator.search)
     device = translator.model.encoder.embedding.weight.device
     result = {
         "name": run.name,

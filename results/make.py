@@ -19,16 +19,12 @@ from pathlib import Path
 import tyro
 
 from results import evidence
-from results.models import new_model
+from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
-from transformer_lite.batching import BatchStream, fixed_batches
 from transformer_lite.cli import main as transformer_lite
-from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import ValidationSamples
-from transformer_lite.training.distributed import join_processes
 from transformer_lite.training.hardware import keep_freed_memory
 from transformer_lite.training.run import train_recipe
-from transformer_lite.training.trainer import Trainer
 
 STOPPED = 130
 """Exit status of a run that a signal stopped."""
@@ -42,21 +38,6 @@ def prepare(corpus: str) -> None:
         transformer_lite(["prepare", *words, "--out", str(folder)])
 
 
-def train(run: Run) -> bool:
-    """Train or resume a run; return False if a signal ended it early."""
-    recipe = run.settings()
-    if run.model == "Transformer":
-        return train_recipe(recipe, run.folder, ValidationSamples)
-    corpus, model = PreparedCorpus(run.data), new_model(run)
-    batches = BatchStream(*corpus.ids("train"), recipe.train.batch_tokens, run.seed)
-    validation = fixed_batches(*corpus.ids("valid"), recipe.train.batch_tokens)
-    watch = ValidationSamples(model, corpus, recipe.search) if run.splits else dict
-    with join_processes() as processes:
-        return Trainer(
-            model, batches, validation, recipe.train, run.folder, processes, watch
-        ).train()
-
-
 def make(run: Run) -> bool:
     """Make one run's result in this process; False if a signal stopped it."""
     keep_freed_memory()
@@ -66,7 +47,8 @@ def make(run: Run) -> bool:
         file.seek(0)
         if evidence.commit() not in file.read().split():
             file.write(f"{evidence.commit()}\n")
-    if not train(run):
+    samples = ValidationSamples if run.splits else None
+    if not train_recipe(run.settings(), run.folder, samples, MODELS[run.model]):
         return False
     evidence.record(run, commits.read_text(encoding="utf-8").split())
     return True

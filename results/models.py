@@ -5,16 +5,12 @@ and one search serve them all.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from results.runs import Run
 from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
-from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
 
@@ -111,11 +107,3 @@ MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "recurrent with attention": RecurrentWithAttention,
 }
 """By the name that a run gives."""
-
-
-def new_model(run: Run) -> nn.Module:
-    """The run's model with initial weights, on the GPU if there is one."""
-    vocab_size = PreparedCorpus(run.data).tokenizer.vocab_size
-    torch.manual_seed(run.seed)
-    model = MODELS[run.model](replace(run.settings().model, vocab_size=vocab_size))
-    return model.cuda() if torch.cuda.is_available() else model

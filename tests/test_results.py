@@ -213,6 +213,16 @@ def test_every_model_is_trained_and_its_result_is_whole(made, monkeypatch, name)
     assert result["curve"][-1]["valid_loss"] < 5
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_a_run_of_other_settings_is_not_taken_for_this_one(made, monkeypatch, name):
+    monkeypatch.chdir(made)
+    run = replace(SMALL, name=f"other/{name}-1", model=name, splits=())
+    assert make.make(run)
+    changed = run.changes | {"train": {**run.changes["train"], "warmup_steps": 7}}
+    with pytest.raises(ValueError, match=r"train\.warmup_steps = 150, now it is 7"):
+        make.make(replace(run, changes=changed))
+
+
 def test_pre_norm_normalizes_before_every_sub_layer_and_at_the_end():
     config = ModelConfig(vocab_size=11, num_layers=2, d_model=6, d_ff=7, num_heads=2)
     torch.manual_seed(1)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.tensorboard import SummaryWriter
 
@@ -134,7 +135,7 @@ def flops_per_token(config: ModelConfig, length: int) -> float:
 
 def announcement(
     recipe: Recipe,
-    model: Transformer,
+    model: nn.Module,
     pairs: int,
     mean_length: float,
     processes: Processes,
@@ -154,17 +155,21 @@ def announcement(
     batches = batches_per_step(train, processes.world_size)
     tokens = batches * train.batch_tokens
     length = min(math.ceil(mean_length), recipe.model.max_len)
-    flops = tokens * flops_per_token(recipe.model, length)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    work = ""
+    if isinstance(model, Transformer):
+        flops = tokens * flops_per_token(recipe.model, length)
+        work = f"; {flops:.2e} floating-point operations"
     each = batches // processes.world_size
     return "\n".join(
         [
-            f"model      {model.num_parameters():,} parameters",
+            f"model      {parameters:,} parameters",
             f"data       {pairs:,} pairs, {mean_length:.1f} target tokens each",
             f"devices    {processes.world_size} × {_device(processes.device)}",
             f"precision  {precision} ({chosen})"
             + (", compiled" if train.compile else ""),
             f"step       {batches} × {train.batch_tokens:,} tokens at most, "
-            f"{each} on each device; {flops:.2e} floating-point operations",
+            f"{each} on each device{work}",
             *_rate_lines(recipe),
             f"run        {train.max_steps:,} steps, "
             f"about {train.max_steps * tokens / (pairs * mean_length):.1f} epochs",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from transformer_lite.batching import (
     BatchStream,
@@ -41,11 +42,16 @@ CHANGEABLE = (
 """Settings that may differ when a run is resumed."""
 
 
-Samples = Callable[[Transformer, PreparedCorpus, SearchConfig], OnValidation]
+Samples = Callable[[nn.Module, PreparedCorpus, SearchConfig], OnValidation]
 """Makes, for a model in training, what is called after each validation."""
 
 
-def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> bool:
+def train_recipe(
+    recipe: Recipe,
+    out: Path,
+    samples: Samples | None = None,
+    new_model: Callable[[ModelConfig], nn.Module] = Transformer,
+) -> bool:
     """Train by a recipe in the folder `out`; return False if a signal ended it early.
 
     A run that is in `out` already is resumed.
@@ -54,6 +60,7 @@ def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> b
         recipe: What to train, on what, and how.
         out: The run's folder.
         samples: Watches the translations; `inference.scores.ValidationSamples` does.
+        new_model: Makes the model, or another with its interface to compare it with.
 
     Raises:
         ValueError: The data is missing, or `out` holds another run.
@@ -61,7 +68,7 @@ def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> b
         ConnectionError: Another process of the run is lost.
     """
     try:
-        return _train_recipe(recipe, out, samples)
+        return _train_recipe(recipe, out, samples, new_model)
     except torch.OutOfMemoryError as error:
         batch = recipe.train.batch_tokens
         step = recipe.train.global_batch_tokens or batch
@@ -73,12 +80,17 @@ def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> b
         ) from error
 
 
-def _train_recipe(recipe: Recipe, out: Path, samples: Samples | None) -> bool:
+def _train_recipe(
+    recipe: Recipe,
+    out: Path,
+    samples: Samples | None,
+    new_model: Callable[[ModelConfig], nn.Module],
+) -> bool:
     corpus = PreparedCorpus(recipe.data)
     recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
     with join_processes() as processes, ExitStack() as held:
         torch.manual_seed(recipe.train.seed)
-        model = Transformer(recipe.model).to(processes.device)
+        model = new_model(recipe.model).to(processes.device)
         src, tgt = corpus.ids("train")
         valid = corpus.ids("valid")
         stream = BatchStream(
