@@ -208,7 +208,8 @@ def test_gums_training_split_can_be_added_to_another_treebank(folder):
 def test_text_that_is_not_the_published_is_named(folder):
     path = folder / "treebank-craft" / "valid.mrg.gz"
     path.write_bytes(gzip.compress(f"{DOG}\n".encode()))
-    with pytest.raises(ValueError, match=f"{path}: valid has not the published text"):
+    message = f"{path}: valid has not the published text .* or unset {DATA_VARIABLE}"
+    with pytest.raises(ValueError, match=message):
         load_treebank("craft")
 
 
@@ -292,8 +293,18 @@ def test_a_download_that_is_not_the_published_text_is_refused(
     network, monkeypatch, name
 ):
     fake(monkeypatch, {**TEXTS, "test": YES})
-    with pytest.raises(ValueError, match=r"test has not the published text .*; delete"):
+    # The folder of all that was downloaded: an archive would be unpacked once more.
+    folder = downloads.download_folder(TREEBANKS[name].folder)
+    message = f"test has not the published text .*; delete {folder} and start again"
+    with pytest.raises(ValueError, match=message):
         load_treebank(name)
+
+
+def test_a_sign_in_page_in_the_place_of_gums_list_is_named(network):
+    files, _ = network
+    files[f"{GUM_ADDRESSES[0]}splits.md"] = b"<html>Please sign in</html>"
+    with pytest.raises(ValueError, match=r"has no trees for \w+; delete .*gum-silver"):
+        load_treebank("gum")
 
 
 def test_an_archive_that_is_none_is_named(network):

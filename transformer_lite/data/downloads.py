@@ -34,6 +34,11 @@ def provided(folder: str, name: str) -> Path | None:
     return path
 
 
+def download_folder(folder: str) -> Path:
+    """Where a corpus's downloads are kept."""
+    return Path(pooch.os_cache("transformer_lite")) / folder
+
+
 def downloaded(folder: str, name: str, mirrors: Iterable[str]) -> Path:
     """A file that is downloaded once; its text is to be compared by who reads it.
 
@@ -53,7 +58,7 @@ def downloaded(folder: str, name: str, mirrors: Iterable[str]) -> Path:
                     f"{mirror}{name}",
                     known_hash=None,  # the text's own checksum is compared afterwards
                     fname=Path(name).name,
-                    path=pooch.os_cache("transformer_lite") / folder,
+                    path=download_folder(folder),
                     progressbar=True,
                 )
             )

@@ -15,6 +15,7 @@ import hashlib
 import re
 import unicodedata
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,12 @@ from transformer_lite.data.corpora import (
     lines_of,
     stamp,
 )
-from transformer_lite.data.downloads import downloaded, provided
+from transformer_lite.data.downloads import (
+    DATA_VARIABLE,
+    download_folder,
+    downloaded,
+    provided,
+)
 from transformer_lite.data.trees import (
     TREES,
     Tree,
@@ -107,9 +113,16 @@ class Published:
         }
         if None in given.values():
             files = self.download()
+            remedy = f"delete {download_folder(self.folder)} and start again"
         else:
             files = {split: [path] for split, path in given.items()}
+            remedy = f"put the published file there, or unset {DATA_VARIABLE}"
         for split, published in self.sha256.items():
+            if not files[split]:
+                raise ValueError(
+                    f"{self.folder}: what was downloaded has no trees for {split}; "
+                    f"{remedy}"
+                )
             digest = hashlib.sha256()
             for path in files[split]:
                 for line in _text(path):
@@ -118,7 +131,7 @@ class Published:
             if digest.hexdigest() != published:
                 raise ValueError(
                     f"{files[split][0]}: {split} has not the published text (its "
-                    f"checksum differs); delete {files[split][0].parent}"
+                    f"checksum differs); {remedy}"
                 )
         return {split: TreeFiles(tuple(files[split])) for split in self.sha256}
 
@@ -154,7 +167,7 @@ def _download_sample() -> dict[str, list[Path]]:
                     split = "train" if number < 160 else held_out
                     path = packed.extract(name, archive.with_suffix(""))
                     files[split].append(Path(path))
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{archive}: not a zip file ({error}); delete it") from error
     return files
 
