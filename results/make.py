@@ -4,7 +4,8 @@
 
 Every run can be stopped at any point, by Ctrl-C or by pulling the plug: the same
 command takes it up at its last checkpoint. A run whose result lies in results/ is not
-made again; delete the file to have it made.
+made again. To have it made anew, as after a change of its recipe, delete that file and
+its folder under runs/results/.
 """
 
 import os

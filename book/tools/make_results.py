@@ -37,8 +37,8 @@ HEAD = f"""<!-- Written by book/tools/make_results.py; do not edit. -->
 Every number on this page comes from a run that happened. Its file in
 [`results/`]({FOLDER})
 holds the complete configuration, the seed, the checksums of the text, versions, commit,
-hardware, the learning curve and the scores; its translations lie beside it, so that you
-can score them again without training. `make results` makes what is missing.
+hardware, the learning curve and the scores; what a run translated lies beside it, so
+that you can score it again without training. `make results` makes what is missing.
 
 Where several seeds were trained, a cell shows their mean and, in brackets, the lowest
 and the highest.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer_lite.data.downloads import DATA_VARIABLE, downloaded, provided
-from transformer_lite.data.tatoeba import tatoeba_splits
+from transformer_lite.data.tatoeba import folder_of, tatoeba_splits
 from transformer_lite.data.toy import generate_pairs
 from transformer_lite.data.wmt14 import wmt14_splits
 from transformer_lite.tokenizer import RESERVED
@@ -344,14 +344,10 @@ def lines_of(path: Path) -> Iterator[bytes]:
 
 def _own_tatoeba(languages: tuple[str, str]) -> dict[str, ParallelFiles]:
     """Splits of Tatoeba as they lie in the folder that the environment names."""
-    # English comes last, as in tatoeba-de-en and tatoeba-zh-en.
-    one, other = sorted(languages, key=lambda code: (code == "en", code))
+    folder = folder_of(*languages)
     return {
         split: ParallelFiles(
-            *(
-                provided(f"tatoeba-{one}-{other}", f"{split}.{code}.gz")
-                for code in languages
-            )
+            *(provided(folder, f"{split}.{code}.gz") for code in languages)
         )
         for split in ("train", "valid", "test")
     }

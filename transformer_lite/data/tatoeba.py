@@ -15,13 +15,10 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
-import pooch
-
+from transformer_lite.data.downloads import downloaded
 from transformer_lite.tokenizer import RESERVED
 
-ARCHIVE = (
-    "https://object.pouta.csc.fi/OPUS-Tatoeba/v2023-04-12/moses/{one}-{other}.txt.zip"
-)
+RELEASE = "https://object.pouta.csc.fi/OPUS-Tatoeba/v2023-04-12/moses/"
 """A release of OPUS stays as it is; Tatoeba's own exports change every week."""
 
 HELD_OUT = 2000
@@ -61,8 +58,8 @@ def tatoeba_splits(
     # OPUS has the codes in the order of the alphabet, and Mandarin under its own.
     codes = {code: "cmn" if code == "zh" else code for code in (source, target)}
     one, other = sorted(codes.values())
-    address = ARCHIVE.format(one=one, other=other)
-    path = _download(address)
+    archive = f"{one}-{other}.txt.zip"
+    path = downloaded(folder_of(source, target), archive, [RELEASE])
     pairs = [pair for pair in _pairs(path, one, other) if _is_usable(pair)]
     splits = split_pairs(pairs, min(HELD_OUT, len(pairs) // 20))
     if codes[source] != one:
@@ -71,7 +68,13 @@ def tatoeba_splits(
             for split, pairs in splits.items()
         }
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-    return splits, f"{source}–{target} of {address}, SHA-256 {checksum}"
+    return splits, f"{source}–{target} of {RELEASE}{archive}, SHA-256 {checksum}"
+
+
+def folder_of(source: str, target: str) -> str:
+    """The folder of two languages, English last: tatoeba-de-en for either direction."""
+    one, other = sorted((source, target), key=lambda code: (code == "en", code))
+    return f"tatoeba-{one}-{other}"
 
 
 def split_pairs(
@@ -151,25 +154,4 @@ def _pairs(path: Path, one: str, other: str) -> list[tuple[str, str]]:
         raise ValueError(
             f"{path}: not the archive as published ({error}); delete the file, and it "
             "is downloaded again"
-        ) from error
-
-
-def _download(address: str) -> Path:
-    """Where the archive lies after downloading it if need be."""
-    try:
-        return Path(
-            pooch.retrieve(
-                address,
-                # OPUS publishes none; what the file has becomes part of the origin.
-                known_hash=None,
-                fname=Path(address).name,
-                path=pooch.os_cache("transformer_lite") / "tatoeba-v2023-04-12",
-                progressbar=True,
-            )
-        )
-    except (OSError, ValueError) as error:
-        reason = str(error).split("\n")[0]
-        raise ValueError(
-            f"{address} could not be downloaded ({reason}); see that OPUS has Tatoeba "
-            "in these languages, or try again later"
         ) from error
