@@ -25,7 +25,12 @@ FORMS = {
 }
 """How to prepare text of one's own."""
 
-VOCAB_SIZES = {"toy": 500, "wmt14": 37_000, "penn_treebank_sample": 4000}
+VOCAB_SIZES = {
+    "toy": 500,
+    "multi30k": 4000,
+    "wmt14": 37_000,
+    "penn_treebank_sample": 4000,
+}
 """Sizes of vocabularies other than 8000."""
 
 
@@ -57,8 +62,8 @@ class Prepare(Verb):
     drop_tags: FlagCreatePairsOff[bool] = False
     """Of trees, write XX for every part-of-speech tag."""
     vocab_size: int | None = None
-    """Size of the shared vocabulary; by default 500 for toy, 37000 for wmt14, 4000 for
-    penn_treebank_sample, otherwise 8000."""
+    """Size of the shared vocabulary; by default 500 for toy, 4000 for multi30k and
+    penn_treebank_sample, 37000 for wmt14, otherwise 8000."""
     vocab_sentences: int = VOCAB_SENTENCES
     """Most sentences that the vocabulary is learned from, drawn at random."""
     max_length: int | None = None
