@@ -1,51 +1,19 @@
 """The exercises' checks accept the stored solution and refuse the likely wrong answers.
 
-Below stand at least three wrong answers to each exercise; whoever writes one adds its
-own. The chapters that pyproject.toml lists as revised are held to it.
+tests/wrong_answers/ has at least three wrong answers to each exercise; whoever writes
+one adds its own. The chapters that pyproject.toml lists as revised are held to it.
 """
 
-import math
 from functools import cache
+from importlib import import_module
 
 import nbformat
 import pytest
-import torch
 from test_notebooks import ROOT, tool
 
-
-def softmax_less(subtracted):
-    """A softmax that subtracts something else than each row's largest score."""
-
-    def candidate(scores):
-        exponentials = (scores - subtracted(scores)).exp()
-        return exponentials / exponentials.sum(-1, keepdim=True)
-
-    return candidate
-
-
 WRONG = {
-    "03_2_1_scaled_dot_product_attention": {
-        "check_softmax": {
-            "subtracts nothing": softmax_less(torch.zeros_like),
-            "subtracts the row's first score": softmax_less(lambda s: s[..., :1]),
-            "subtracts the row's mean": softmax_less(lambda s: s.mean(-1, True)),
-            "subtracts the largest of all rows": softmax_less(torch.max),
-            "subtracts 1000": softmax_less(lambda s: 1000),
-            "takes another axis": lambda s: s.softmax(0),
-        },
-        "check_divisor": {
-            "no root": lambda d_k, q, k: q * k * d_k,
-            "the root alone": lambda d_k, q, k: math.sqrt(d_k),
-            "a constant": lambda d_k, q, k: 1.5 * math.sqrt(d_k),
-            "a sum": lambda d_k, q, k: (q + k) * math.sqrt(d_k),
-            "variances": lambda d_k, q, k: (q * k) ** 2 * math.sqrt(d_k),
-        },
-        "check_derivative": {
-            "the diagonal alone": lambda w: (w * (1 - w)).diag(),
-            "a plus": lambda w: w.diag() + w[:, None] * w,
-            "the sign": lambda w: w[:, None] * w - w.diag(),
-        },
-    }
+    stem: import_module(f"wrong_answers.{stem}").WRONG
+    for stem in tool.make_map.SECOND_EDITION
 }
 
 
