@@ -12,7 +12,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from transformer_lite.commands.arguments import Verb
-from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.folder import RunFolder, find_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,6 @@ class Export(Verb):
         from transformer_lite.inference.export import export_ctranslate2
         from transformer_lite.inference.translator import Translator
 
-        weights = self.weights or RunFolder(self.folder).default_weights()
+        weights = self.weights or RunFolder(find_run(self.folder)).default_weights()
         export_ctranslate2(Translator.load(self.folder, weights), self.out)
         print(f"{self.out}: {self.format} model of {weights}")

@@ -18,7 +18,7 @@ from tyro.conf import Positional
 
 from transformer_lite.commands.arguments import Verb
 from transformer_lite.data.trees import TREES
-from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.folder import RunFolder, find_run
 
 PATIENCE = 5
 """Seconds until progress is shown."""
@@ -48,7 +48,7 @@ class Search(Verb):
         Raises:
             ValueError: It holds no run.
         """
-        run = RunFolder(self.folder)
+        run = RunFolder(find_run(self.folder))
         if run.corpus.exists() and not run.config.exists():
             raise ValueError(
                 f"{self.folder}: a prepared corpus; give the folder that `train` wrote"
@@ -92,7 +92,8 @@ class Translate(Search):
     """
 
     folder: Positional[Path]
-    """The run's folder, or a published model such as hf:Helsinki-NLP/opus-mt-en-de."""
+    """The run's folder, a model of the package such as multi30k_en_de, or a published
+    one such as hf:Helsinki-NLP/opus-mt-en-de."""
     file: Positional[Path | None] = None
     """Text to translate, one sentence a line; by default standard input."""
     out: Path | None = None

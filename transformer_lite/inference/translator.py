@@ -19,7 +19,7 @@ from transformer_lite.model import Transformer
 from transformer_lite.search import Hypothesis, beam_search, greedy_search
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.training import checkpoint
-from transformer_lite.training.folder import RunFolder
+from transformer_lite.training.folder import RunFolder, find_run
 from transformer_lite.training.hardware import autocast, choose_precision
 
 BLOCK_BATCHES = 8
@@ -81,14 +81,15 @@ class Translator:
         """The translator of a run's folder.
 
         Args:
-            run: The folder that `train` wrote.
+            run: The folder that `train` wrote, or the name of a model that comes with
+                the package, such as "multi30k_en_de".
             weights: Which checkpoint; by default the average, else the best, else
                 the newest one.
 
         Raises:
             ValueError: The folder holds no run, no checkpoint or a damaged one.
         """
-        folder = RunFolder(Path(run))
+        folder = RunFolder(find_run(run))
         recipe = folder.recipe()
         model = Transformer(recipe.model)
         checkpoint.load_weights(model, Path(weights or folder.default_weights()))

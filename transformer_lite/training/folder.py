@@ -14,6 +14,20 @@ from transformer_lite.config import Recipe, recipe_from_dict
 STOPPED = ".stopped"
 """Mark in the name of a checkpoint that a signal caused."""
 
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+"""The folders of small trained models that come with the package."""
+
+
+def find_run(run: str | Path) -> Path:
+    """The folder of a run, which may be a trained model of the package, by its name.
+
+    Args:
+        run: A folder that `train` wrote, or the name of one of `PRETRAINED`. What
+            exists under this name in the working directory comes first.
+    """
+    trained = PRETRAINED / run
+    return trained if trained.is_dir() and not Path(run).exists() else Path(run)
+
 
 class RunFolder:
     """The folder of a run, by the names of what it holds.
@@ -76,8 +90,10 @@ class RunFolder:
                 raise ValueError("no table of settings")
             return recipe_from_dict(tables)
         except FileNotFoundError:
+            names = ", ".join(sorted(path.name for path in PRETRAINED.iterdir()))
             raise ValueError(
-                f"{self.config}: no such file; give the folder of a run"
+                f"{self.config}: no such file; give the folder of a run, or the name "
+                f"of a trained model ({names})"
             ) from None
         except ValueError as error:
             raise ValueError(

@@ -1,0 +1,135 @@
+"""Make a small checkpoint for readers from a run, with its model card.
+
+    python -m results.release multi30k_en_de-1
+
+It goes into the package, so that chapters show trained heads without training. Its
+weights are rounded to bfloat16, half the size; the card gives the scores of these.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+
+from results import evidence
+from results.runs import RUNS, Run
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.files import new_folder
+from transformer_lite.inference.scores import score
+from transformer_lite.inference.translator import Translator
+from transformer_lite.training.checkpoint import read_weights, save_weights
+from transformer_lite.training.folder import PRETRAINED, RunFolder
+
+LICENCES = {
+    "multi30k": (
+        "Multi30k's images come from Flickr30k; its authors give the sentences to "
+        "researchers and educators for non-commercial research and education, and so "
+        "is this model given on."
+    ),
+    "tatoeba": (
+        "The sentences are from Tatoeba (tatoeba.org), whose contributors give them "
+        "under CC BY 2.0 FR. Whoever passes this model on names Tatoeba."
+    ),
+}
+CARD = """# {name}
+
+Translates {source} to {target}: the Transformer of "Attention Is All You Need" with
+{parameters:.1f} million parameters, trained for the book *Transformer Lite*.
+
+```python
+from transformer_lite import Translator
+
+Translator.load("{name}").translate("A dog runs on the beach.")
+```
+
+## What it has read
+
+{pairs:,} sentence pairs of {corpus}, by `transformer-lite prepare {prepare}`.
+{licence}
+
+## What it is not for
+
+{limits}
+
+## How well it translates
+
+| Text | BLEU | chrF |
+|---|---|---|
+{scores}
+
+BLEU is sacrebleu's ({signature}) on these very weights, rounded to bfloat16, with beam
+{beam} and α = {alpha}.
+
+## How it was made
+
+The mean of the last {checkpoints} checkpoints of the run
+[`{run}`]({link}/{run}.json), where configuration, seed, commit, versions and learning
+curve are. To make one yourself: `transformer-lite train {recipe}`.
+"""
+LIMITS = {
+    "multi30k": (
+        "It knows the language of captions: who does what, where, in what clothes. "
+        "Anything else (news, questions, names, numbers, the first person) it turns "
+        "into a caption. It is made to look into, not to rely on."
+    ),
+    "tatoeba": (
+        "It knows short everyday sentences. Long ones, technical ones and rare words "
+        "it gets wrong, often without a sign of it. It is made to look into, not to "
+        "rely on."
+    ),
+}
+LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
+LINK = "https://github.com/transformer-lite/transformer-lite/blob/main/results"
+
+
+def release(run: Run, out: Path) -> None:
+    """Write the checkpoint's folder, in the layout of a run's.
+
+    Raises:
+        ValueError: `out` exists, or the run has no average.
+    """
+    folder, corpus = RunFolder(run.folder), PreparedCorpus(run.data)
+    weights = read_weights(folder.average)
+    with new_folder(out) as partial:
+        small = RunFolder(partial)
+        for path in (folder.config, folder.corpus, folder.tokenizer):
+            shutil.copyfile(path, partial / path.name)
+        rounded = {name: tensor.to(torch.bfloat16) for name, tensor in weights.items()}
+        save_weights(small.average, rounded)
+        translator = Translator.load(partial)
+        lines = []
+        for split in run.splits:
+            sources, references = corpus.text(split)
+            found = score(translator.translate(sources), references)
+            lines.append(f"| {split} | {found.bleu:.1f} | {found.chrf:.1f} |")
+        source, target = (LANGUAGES[code] for code in corpus.languages)
+        kind = run.corpus.partition("_")[0]
+        recipe = run.settings()
+        card = CARD.format(
+            name=out.name,
+            source=source,
+            target=target,
+            parameters=sum(tensor.numel() for tensor in weights.values()) / 1e6,
+            pairs=corpus.sizes["train"],
+            corpus=kind.capitalize(),
+            prepare=evidence.CORPORA[run.corpus],
+            licence=LICENCES[kind],
+            limits=LIMITS[kind],
+            scores="\n".join(lines),
+            signature=found.signature,
+            beam=recipe.search.beam_size,
+            alpha=recipe.search.alpha,
+            checkpoints=recipe.train.average_checkpoints,
+            run=run.name,
+            link=LINK,
+            recipe=run.recipe,
+        )
+        (partial / "README.md").write_text(card, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    os.chdir(evidence.ROOT)  # folders are named from there
+    (chosen,) = (run for run in RUNS if run.name == sys.argv[1])
+    release(chosen, PRETRAINED / chosen.experiment)

@@ -1,0 +1,62 @@
+"""The trained models that come with the package translate, and say what they are."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from test_notebooks import ROOT
+
+from transformer_lite import Translator
+from transformer_lite.training.checkpoint import read_weights
+from transformer_lite.training.folder import PRETRAINED, RunFolder, find_run
+
+NAMES = sorted(path.name for path in PRETRAINED.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_small(name):
+    files = [path for path in (PRETRAINED / name).rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 16e6
+    weights = read_weights(RunFolder(PRETRAINED / name).average)
+    assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_card_has_data_licence_scores_and_limits(name):
+    card = (PRETRAINED / name / "README.md").read_text(encoding="utf-8")
+    result = json.loads((ROOT / f"results/{name}-1.json").read_text(encoding="utf-8"))
+    assert f"{result['corpus']['pairs']['train']:,} sentence pairs" in card
+    licence = {"multi30k": "non-commercial research", "tatoeba": "CC BY 2.0 FR"}
+    assert licence[name.partition("_")[0]] in card
+    assert "## What it is not for" in card
+    for split, scores in result["scores"].items():
+        bleu = float(re.search(rf"\| {split} \| ([\d.]+) ", card)[1])
+        # Rounding the weights to bfloat16 moves a few words.
+        assert bleu == pytest.approx(scores["bleu"], abs=0.4)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence", "words"),
+    [
+        ("multi30k_en_de", "A dog is running on the beach.", ("Hund", "Strand")),
+        ("multi30k_en_de", "Two women are playing guitar.", ("Frauen", "Gitarre")),
+    ],
+)
+def test_it_translates(name, sentence, words):
+    translation = Translator.load(name).translate(sentence)
+    assert all(word in translation for word in words)
+
+
+def test_a_folder_of_the_same_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_run("multi30k_en_de") == PRETRAINED / "multi30k_en_de"
+    shutil.copytree(PRETRAINED / "multi30k_en_de", "multi30k_en_de")
+    assert find_run("multi30k_en_de") == Path("multi30k_en_de")
+
+
+def test_an_unknown_name_is_told_which_there_are():
+    with pytest.raises(ValueError, match=r"trained model \(multi30k_en_de"):
+        Translator.load("multi30k_de_en")
