@@ -46,8 +46,7 @@ Translator.load("{name}").translate("A dog runs on the beach.")
 
 ## What it has read
 
-{pairs:,} sentence pairs of {corpus}, by `transformer-lite prepare {prepare}`.
-{licence}
+{pairs:,} sentence pairs of {corpus}. {licence}
 
 ## What it is not for
 
@@ -60,13 +59,18 @@ Translator.load("{name}").translate("A dog runs on the beach.")
 {scores}
 
 BLEU is sacrebleu's ({signature}) on these very weights, rounded to bfloat16, with beam
-{beam} and α = {alpha}.
+{beam} and α = {alpha}. To score it yourself:
+
+```sh
+transformer-lite prepare {prepare} --out data/{name}
+transformer-lite evaluate {name} --data data/{name} --split {split}
+```
 
 ## How it was made
 
 The mean of the last {checkpoints} checkpoints of the run
 [`{run}`]({link}/{run}.json), where configuration, seed, commit, versions and learning
-curve are. To make one yourself: `transformer-lite train {recipe}`.
+curve are. To make one yourself: `transformer-lite train {recipe} --data data/{name}`.
 """
 LIMITS = {
     "multi30k": (
@@ -125,6 +129,7 @@ def release(run: Run, out: Path) -> None:
             run=run.name,
             link=LINK,
             recipe=run.recipe,
+            split=run.splits[-1],
         )
         (partial / "README.md").write_text(card, encoding="utf-8")
 
