@@ -1,17 +1,15 @@
 """Decode one trained model in every way, and write down what each way scores.
 
-    python -m results.decoding
-
 Greedy and beam search, six exponents of the length penalty, one checkpoint and the mean
-of the last ones, on the run that is named below and must have been made.
+of the last ones. `make results` does it once the model is trained.
 """
 
 import json
-import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from results import evidence
 from results.runs import RUNS
@@ -19,6 +17,7 @@ from results.scores import compare, lowercased_bleu
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import write_whole
 from transformer_lite.inference.scores import bleu_of
+from transformer_lite.training.folder import RunFolder
 
 RUN = "multi30k_en_de-1"
 SPLITS = ("valid", "test_2016_flickr")
@@ -52,9 +51,18 @@ def systems() -> Iterator[System]:
                     yield System(weights, beam_size, alpha)
 
 
-def main() -> None:
-    """Decode, score, compare, write."""
+def decode() -> None:
+    """Decode, score, compare, write.
+
+    Raises:
+        SystemExit: The model's weights are not on this machine.
+    """
     (run,) = (run for run in RUNS if run.name == RUN)
+    if not RunFolder(run.folder).average.exists():
+        sys.exit(
+            f"{run.folder}: the weights of this run are not here; delete {run.result} "
+            f"and make it again: python -m results.make --only {run.name}"
+        )
     corpus = PreparedCorpus(run.data)
     translators = {
         weights: evidence.translator_of(replace(run, weights=weights))
@@ -68,29 +76,30 @@ def main() -> None:
         for system in systems():
             translator = translators[system.weights]
             search = replace(
-                run.settings().search, beam_size=system.beam_size, alpha=system.alpha
+                translator.search, beam_size=system.beam_size, alpha=system.alpha
             )
             found[system.name] = translator.translate(sources, search)
             print(f"{split}: {system.name}", flush=True)
-            file = RESULT.parent / "decoding" / f"{system.name}.{split}.txt.gz"
-            evidence.write_lines(file, found[system.name])
-        comparisons = compare(found, references, corpus.languages[1])
-        lengths = bleu_of(corpus.languages[1])
-        result["scores"][split] = {
-            name: asdict(comparison)
-            | {
-                "lowercased_bleu": lowercased_bleu(found[name], references)[0],
-                "length_ratio": (
-                    (score := lengths.corpus_score(found[name], [references])).sys_len
-                    / score.ref_len
-                ),
-            }
-            for name, comparison in comparisons.items()
-        }
+            evidence.write_lines(outputs(system, split), found[system.name])
+        result["scores"][split] = scores_of(found, references, corpus.languages[1])
     text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     write_whole(RESULT, lambda partial: partial.write_text(text, "utf-8"))
 
 
-if __name__ == "__main__":
-    os.chdir(evidence.ROOT)  # folders are named from there
-    main()
+def outputs(system: System, split: str) -> Path:
+    """The file of what a system made of a split."""
+    return RESULT.parent / "decoding" / f"{system.name}.{split}.txt.gz"
+
+
+def scores_of(
+    found: Mapping[str, Sequence[str]], references: Sequence[str], language: str
+) -> dict[str, dict[str, Any]]:
+    """Each system's scores, and how it compares with the first."""
+    scores = {}
+    for name, comparison in compare(found, references, language).items():
+        counted = bleu_of(language).corpus_score(found[name], [references])
+        scores[name] = asdict(comparison) | {
+            "lowercased_bleu": lowercased_bleu(found[name], references)[0],
+            "length_ratio": counted.sys_len / counted.ref_len,
+        }
+    return scores

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import tyro
 
-from results import evidence
+from results import decoding, evidence
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
 from transformer_lite.cli import main as transformer_lite
@@ -117,17 +117,28 @@ def main(
         (run,) = (run for run in (*RUNS, *GPU_RUNS) if run.name == one)
         return 0 if make(run) else STOPPED
     runs = [run for run in (GPU_RUNS if gpu else RUNS) if fnmatch(run.name, only)]
+    decodes = not gpu and fnmatch(decoding.RESULT.stem, only)
     if show:
         for run in runs:
-            state = "made" if run.result.exists() else "to do"
-            print(f"{state:6} {run.name:32} {run.purpose}")
+            print(f"{_state(run.result):6} {run.name:32} {run.purpose}")
+        if decodes:
+            purpose = f"Every way to decode {decoding.RUN}"
+            print(f"{_state(decoding.RESULT):6} {decoding.RESULT.stem:32} {purpose}")
         return 0
-    if not runs:
+    if not (runs or decodes):
         sys.exit(f'no run is named "{only}"; --show prints their names')
     missing = [run for run in runs if not run.result.exists()]
-    if missing and evidence.commit().endswith("-dirty"):
+    decodes = decodes and not decoding.RESULT.exists()
+    if (missing or decodes) and evidence.commit().endswith("-dirty"):
         sys.exit("commit your changes first: a result names the commit it was made at")
-    return 1 if make_all(missing, jobs) else 0
+    failed = make_all(missing, jobs)
+    if decodes:
+        decoding.decode()
+    return 1 if failed else 0
+
+
+def _state(result: Path) -> str:
+    return "made" if result.exists() else "to do"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ def result(perplexity, bleu, seed=1):
 
 def test_the_page_shows_the_results():
     shown = (ROOT / "book" / "results.md").read_text(encoding="utf-8")
-    assert shown == page.render(page.read()), "run: python book/tools/make_results.py"
+    made = page.render(page.read(), page.read_decoding())
+    assert shown == made, "run: python book/tools/make_results.py"
 
 
 def test_the_papers_table_has_the_rows_of_the_package():
@@ -127,3 +128,34 @@ def test_the_interval_holds_the_correlation_and_shrinks_with_agreement():
     low, high = page.interval_of_correlation(ours, theirs, draws=500)
     assert low < page.rank_correlation(ours, theirs) < high
     assert high - low > 0.5
+
+
+def test_every_way_to_decode_has_a_line_with_its_interval():
+    scores = {"bleu": 37.63, "half_width": 1.24, "p_value": None}
+    scores |= {"lowercased_bleu": 38.07, "length_ratio": 0.9871}
+    decoded = {
+        "run": "some_run-1",
+        "scores": {
+            "test": {
+                "average, beam 4, α = 0.6": scores,
+                "last, greedy": scores | {"bleu": 36.0, "p_value": 0.0123},
+            }
+        },
+    }
+    lines = page.render({}, decoded).splitlines()
+    assert "| average, beam 4, α = 0.6 | 37.6 ± 1.2 | 38.1 | 0.987 | – |" in lines
+    assert "| last, greedy | 36.0 ± 1.2 | 38.1 | 0.987 | 0.012 |" in lines
+    assert "## Decoding" not in page.render({})
+
+
+def test_parsing_shows_what_is_no_tree_beside_the_scores_of_trees():
+    scores = {"sentences": 1234, "well_formed": 45.67, "f1": 60.04, "f1_all": 31.26}
+    parsed = {
+        "configuration": {"search": {"beam_size": 4, "alpha": 0.3}},
+        "training": {"target_tokens": 2_345_678},
+        "scores": {"test": scores | {"perplexity": 2.5}},
+    }
+    lines = page.parsing({"parsing/craft": [parsed]}).splitlines()
+    line = "| CRAFT | test | 1,234 | 45.7 % | 60.0 | 31.3 | 2.50 | 4, 0.3 | 2.3 |"
+    assert line in lines
+    assert page.parsing({}) == ""

@@ -1,0 +1,45 @@
+"""One model is decoded in every way, and each way's score can be recomputed."""
+
+import json
+
+import pytest
+import sacrebleu
+from test_results import SMALL, made  # noqa: F401
+
+from results import decoding, evidence, make
+from transformer_lite.data.store import PreparedCorpus
+
+
+def test_the_first_system_is_the_papers_and_none_comes_twice():
+    first, *others = decoding.systems()
+    assert (first.weights, first.beam_size, first.alpha) == ("average", 4, 0.6)
+    names = {system.name for system in decoding.systems()}
+    assert len(names) == 1 + len(others) == 2 * (1 + 2 * len(decoding.ALPHAS))
+
+
+def test_scores_are_those_of_the_kept_outputs(made, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(made)
+    monkeypatch.setattr(decoding, "RUNS", (SMALL,))
+    monkeypatch.setattr(decoding, "RUN", SMALL.name)
+    monkeypatch.setattr(decoding, "SPLITS", ("valid", "test"))
+    monkeypatch.setattr(decoding, "ALPHAS", (0.0, 0.6))
+    monkeypatch.setattr(make, "RUNS", ())
+    monkeypatch.setattr(evidence, "commit", lambda: "0123456789ab")
+    assert make.main(only="decoding") == 0
+    result = json.loads(decoding.RESULT.read_text(encoding="utf-8"))
+    for split in ("valid", "test"):
+        _, references = PreparedCorpus(SMALL.data).text(split)
+        for system in decoding.systems():
+            lines = evidence.read_lines(decoding.outputs(system, split))
+            score = result["scores"][split][system.name]
+            bleu = sacrebleu.corpus_bleu(lines, [references])
+            assert score["bleu"] == pytest.approx(bleu.score)
+            assert score["length_ratio"] == bleu.sys_len / bleu.ref_len
+            lowered = sacrebleu.corpus_bleu(lines, [references], lowercase=True)
+            assert score["lowercased_bleu"] == pytest.approx(lowered.score)
+
+
+def test_without_weights_it_says_how_to_make_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="weights of this run are not here; delete"):
+        decoding.decode()
