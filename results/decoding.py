@@ -34,7 +34,7 @@ class System(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In words, and a part of the name of a file."""
+        """In words."""
         how = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
         penalty = "" if self.beam_size == 1 else f", α = {self.alpha}"
         return f"{self.weights}, {how}{penalty}"
@@ -88,7 +88,8 @@ def decode() -> None:
 
 def outputs(system: System, split: str) -> Path:
     """The file of what a system made of a split."""
-    return RESULT.parent / "decoding" / f"{system.name}.{split}.txt.gz"
+    name = f"{system.weights}_{system.beam_size}_{system.alpha}.{split}.txt.gz"
+    return RESULT.parent / "decoding" / name
 
 
 def scores_of(

@@ -7,6 +7,7 @@ import pytest
 
 from results import paper
 from results.evidence import ROOT
+from transformer_lite.book.results import stored_decoding, stored_runs
 from transformer_lite.config import TABLE_3
 
 SPEC = importlib.util.spec_from_file_location(
@@ -33,6 +34,22 @@ def test_the_page_shows_the_results():
     shown = (ROOT / "book" / "results.md").read_text(encoding="utf-8")
     made = page.render(page.read(), page.read_decoding())
     assert shown == made, "run: python book/tools/make_results.py"
+
+
+def test_the_chapters_read_the_same_results():
+    stored = page.DIGEST.read_text(encoding="utf-8")
+    made = page.digest(page.read(), page.read_decoding())
+    assert stored == made, "run: python book/tools/make_results.py"
+    (base, *_) = stored_runs("table_3/base")
+    (other, *_) = page.read()["table_3/base"]
+    assert base["scores"] == other["scores"]
+
+
+def test_a_result_that_is_not_there_is_told_which_there_are():
+    with pytest.raises(ValueError, match=r"no result; there are .*table_3/base"):
+        stored_runs("table_4")
+    with pytest.raises(ValueError, match=r"newstest: not decoded; there are"):
+        stored_decoding("newstest")
 
 
 def test_the_papers_table_has_the_rows_of_the_package():

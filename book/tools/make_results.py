@@ -1,8 +1,9 @@
-"""Write book/results.md: the tables of what the runs in results/ gave.
+"""Write book/results.md, tables of what the runs in results/ gave, and their digest.
 
 Nothing on the page is typed: every number is in a file under results/, or follows from
-such numbers here. ``make notebooks`` runs it, and tests/test_results_page.py compares
-the page with it.
+such numbers here. The digest comes with the package, so that chapters have the numbers
+in Colab, too. ``make notebooks`` runs this, and tests/test_results_page.py compares
+both files with it.
 """
 
 import json
@@ -20,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from results import decoding, paper  # noqa: E402
 from results.runs import GPU_RUNS, RECIPES, RUNS  # noqa: E402
+from transformer_lite.book.results import DIGEST  # noqa: E402
 from transformer_lite.config import load_recipe  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
@@ -398,5 +400,23 @@ def render(results: Results, decoded: Result | None = None) -> str:
     return "\n".join([HEAD, *(part for part in parts if part), missing(results)])
 
 
+KEPT = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
+"""What chapters show of a result."""
+
+
+def digest(results: Results, decoded: Result | None) -> str:
+    """What chapters read: of each experiment its seeds, and the ways to decode."""
+    runs = {
+        name: [{key: result[key] for key in KEPT} for result in of_name]
+        for name, of_name in sorted(results.items())
+        if of_name
+    }
+    of_splits = decoded["scores"] if decoded else {}
+    text = json.dumps({"runs": runs, "decoding": of_splits}, ensure_ascii=False)
+    return f"{text}\n"
+
+
 if __name__ == "__main__":
-    PAGE.write_text(render(read(), read_decoding()), encoding="utf-8")
+    found, decoded = read(), read_decoding()
+    PAGE.write_text(render(found, decoded), encoding="utf-8")
+    DIGEST.write_text(digest(found, decoded), encoding="utf-8")
