@@ -23,7 +23,7 @@ SECTIONS = {
 }
 ENTRY = re.compile(
     r"### (.+)\n\n"
-    r'<span lang="ko">([^<]+)</span> · <span lang="zh">([^<]+)</span>\n\n'
+    r'<span lang="ko">([^<]+)</span> · <span lang="zh-Hans">([^<]+)</span>\n\n'
     r"(.+)\n\n"
     r"Paper: (.+) · Chapter: (.+)\n"
 )
@@ -64,14 +64,9 @@ def load_tool():
 tool = load_tool()
 
 
-def anchor(heading):
-    """The anchor that GitHub and MyST make of a heading."""
-    return re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-")
-
-
 def anchors():
     """The anchors of all headings of the page."""
-    return {anchor(text) for text in re.findall(r"^#{1,3} (.+)$", PAGE, re.M)}
+    return {tool.anchor(text) for text in re.findall(r"^#{1,3} (.+)$", PAGE, re.M)}
 
 
 def links(text):
@@ -86,7 +81,7 @@ def test_every_heading_of_a_term_begins_a_complete_entry():
 
 
 def test_no_term_occurs_twice():
-    terms = [anchor(entry.term) for entry in ENTRIES]
+    terms = [tool.anchor(entry.term) for entry in ENTRIES]
     assert sorted(terms) == sorted(set(terms))
 
 
@@ -124,6 +119,22 @@ def test_chapter_is_written_or_planned(entry):
 def test_written_chapters_are_links_and_planned_ones_are_not():
     assert tool.render(PAGE) == PAGE, (
         "run: make notebooks (book/tools/link_glossary.py)"
+    )
+
+
+def test_index_leads_to_every_term_under_its_letter():
+    found = re.findall(r"^\*\*(.)\*\* (.+)$", PAGE, re.M)
+    terms = {
+        letter: re.findall(r"\[([^\]]+)\]\(#([^)]+)\)", line) for letter, line in found
+    }
+    names = [name for line in terms.values() for name, _ in line]
+    assert sorted(names) == sorted(entry.term for entry in ENTRIES)
+    assert names == sorted(names, key=str.casefold)
+    assert all(target in anchors() for line in terms.values() for _, target in line)
+    assert all(
+        name.upper().startswith(letter)
+        for letter, line in terms.items()
+        for name, _ in line
     )
 
 

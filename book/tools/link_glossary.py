@@ -1,12 +1,14 @@
-"""Bring the chapter links of book/glossary.md up to date.
+"""Bring what book/glossary.md says of itself and of the chapters up to date.
 
 The glossary names each chapter by its title. A chapter that is written becomes a link;
-one that is planned says so. ``make notebooks`` runs it after a chapter was added, and
-tests/test_glossary.py compares the page with it.
+one that is planned says so. The index by letter is made from the headings of the terms.
+``make notebooks`` runs it after a chapter was added, and tests/test_glossary.py
+compares the page with it.
 """
 
 import re
 import sys
+from itertools import groupby
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -16,15 +18,20 @@ PAGE = make_map.ROOT / "book" / "glossary.md"
 CHAPTER = re.compile(
     r"(?<= · Chapter: )(?:\[([^\]]+)\]\([^)]+\)|(.+) \(planned\))$", re.M
 )
+BEGIN = "<!-- index, made by book/tools/link_glossary.py -->"
+END = "<!-- end of index -->"
+INDEX = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.S)
+TERM = re.compile(r"^### (.+)$", re.M)
 
 
 def render(page: str) -> str:
-    """The page with a link to every chapter that is written.
+    """The page with its index, and a link to every chapter that is written.
 
     Raises:
         ValueError: There is no chapter of that title, written or planned.
     """
-    return CHAPTER.sub(lambda match: chapter(match[1] or match[2]), page)
+    page = CHAPTER.sub(lambda match: chapter(match[1] or match[2]), page)
+    return INDEX.sub(lambda _: index(TERM.findall(page)), page)
 
 
 def chapter(title: str) -> str:
@@ -36,6 +43,21 @@ def chapter(title: str) -> str:
     if not notebook.exists():
         return f"{title} (planned)"
     return f"[{title}](../notebooks/{notebook.name})"
+
+
+def index(terms: list[str]) -> str:
+    """One line for each letter, with a link to every term that begins with it."""
+    terms = sorted(terms, key=str.casefold)
+    lines = [
+        f"**{letter}** " + " · ".join(f"[{term}](#{anchor(term)})" for term in group)
+        for letter, group in groupby(terms, key=lambda term: term[0].upper())
+    ]
+    return "\n" + "\n\n".join(lines) + "\n\n"
+
+
+def anchor(heading: str) -> str:
+    """The anchor that GitHub and the book make of a heading."""
+    return re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-")
 
 
 if __name__ == "__main__":
