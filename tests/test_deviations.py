@@ -29,3 +29,13 @@ def test_every_mention_of_a_deviation_is_a_tag_that_the_ledger_can_follow():
     mentions = sum(len(re.findall(r"# *deviation", s, re.IGNORECASE)) for s in SOURCES)
     tags = sum(len(re.findall(r"# Deviation D\d+: \S", source)) for source in SOURCES)
     assert mentions == tags
+
+
+def test_the_summary_leads_to_every_entry_in_order():
+    rows = re.findall(r"^\| \[(D\d+)\]\(#([^)]+)\) ", LEDGER, re.M)
+    headings = re.findall(r"^## ((D\d+): .+)$", LEDGER, re.M)
+    anchors = [
+        re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-")
+        for heading, _ in headings
+    ]
+    assert rows == list(zip(ENTRIES, anchors, strict=True))
