@@ -50,6 +50,7 @@ notebooks: $(READY)
 	$(BIN)/python book/tools/make_map.py
 	$(BIN)/python book/tools/make_results.py
 	$(BIN)/python book/tools/link_glossary.py
+	$(BIN)/python book/tools/draw_model.py
 
 # PyTorch, oneDNN and MKL choose their loops by the processor. These variables have them
 # choose as on one without wide vectors, and as on one with AVX2, there with two threads.

@@ -128,12 +128,12 @@ def test_a_runs_folder_in_the_place_of_the_recipe_is_named(tmp_path):
         load_recipe(tmp_path)
 
 
-README = Path(__file__).parents[1] / "README.md"
-TORCHRUN = re.findall(r"^torchrun (?:\\\n|.)*", README.read_text("utf-8"), re.MULTILINE)
+PAGE = Path(__file__).parents[1] / "book" / "command_line.md"
+TORCHRUN = re.findall(r"^torchrun (?:\\\n|.)*", PAGE.read_text("utf-8"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", TORCHRUN)
-def test_the_processes_of_the_readmes_commands_share_a_step_of_the_paper(command):
+def test_the_processes_of_the_pages_commands_share_a_step_of_the_paper(command):
     given = dict(re.findall(r"--?([a-z.-]+) (\d+)", command))
     world_size = int(given["nproc-per-node"]) * int(given.get("nnodes", 1))
     train = load_recipe(re.search(r"train (\w+)", command)[1]).train
@@ -144,7 +144,7 @@ def test_the_processes_of_the_readmes_commands_share_a_step_of_the_paper(command
     )
 
 
-def test_the_readme_has_commands_for_one_machine_and_for_several():
+def test_the_page_has_commands_for_one_machine_and_for_several():
     assert ["--nnodes" in command for command in TORCHRUN] == [False, True]
 
 

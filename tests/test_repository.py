@@ -20,6 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MODULES = sorted((ROOT / "transformer_lite").rglob("*.py"))
 RECIPES = sorted((ROOT / "transformer_lite" / "recipes").glob("*.toml"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMAND_LINE = (ROOT / "book" / "command_line.md").read_text(encoding="utf-8")
 FOLDERS = (
     "transformer_lite tests book notebooks results benchmarks examples .github .ci"
 )
@@ -161,8 +162,9 @@ def test_readme_names_only_targets_of_the_makefile():
     assert {"test", "book"} <= named <= targets
 
 
-def test_readme_names_only_verbs_of_the_command_line():
-    named = set(re.findall(r"^(?:\$ )?transformer-lite ([a-z]+)", README, re.M))
+@pytest.mark.parametrize("page", [README, COMMAND_LINE], ids=["README", "page"])
+def test_only_verbs_of_the_command_line_are_named(page):
+    named = set(re.findall(r"^(?:\$ )?transformer-lite ([a-z]+)", page, re.M))
     shown = subprocess.run(
         [sys.executable, "-m", "transformer_lite", "--help"],
         check=True,
@@ -180,6 +182,16 @@ def test_readme_names_only_files_that_exist():
     named |= set(re.findall(r"src=\"(?!https?:)([^\"]+)\"", README))
     assert len(named) >= 3
     assert not {name for name in named if not (ROOT / name).exists()}
+
+
+def test_readme_leads_only_to_pages_that_github_shows_well():
+    pages = set(re.findall(r"\]\((?!https?:)([^)#]+\.md)", README))
+    myst = re.compile(r"^:{3,}|^`{3,}\{|\{[\w:]+\}`", re.M)
+    assert len(pages) >= 5
+    assert myst.search((ROOT / "book" / "map.md").read_text(encoding="utf-8"))
+    assert not {
+        page for page in pages if myst.search((ROOT / page).read_text(encoding="utf-8"))
+    }
 
 
 def text_files():

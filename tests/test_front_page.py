@@ -1,0 +1,126 @@
+"""The front page: the drawing of the model, the cards of the chapters, the hours."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from docutils import nodes
+from docutils.utils import new_document
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(f"book_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    found_before = list(sys.path)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path[:] = found_before
+    return module
+
+
+front_page = load(ROOT / "book" / "_ext" / "front_page.py")
+draw_model, make_map = front_page.draw_model, front_page.make_map
+WRITTEN = sorted(path.stem for path in make_map.NOTEBOOKS.glob("*.ipynb"))
+
+
+def drawing():
+    return BeautifulSoup(draw_model.render(), "html.parser")
+
+
+def test_drawing_is_what_the_chapters_say():
+    stored = draw_model.DRAWING.read_text(encoding="utf-8")
+    assert stored == draw_model.render(), (
+        "run: make notebooks (book/tools/draw_model.py)"
+    )
+
+
+def test_every_link_of_the_drawing_leads_to_a_chapter_that_is_written():
+    addresses = {link["href"] for link in drawing().find_all("a")}
+    pages = {f"../notebooks/{stem}.html" for stem in WRITTEN}
+    assert addresses <= pages
+    assert {f"../notebooks/{name}.html" for name in WRITTEN if "03_" in name} <= (
+        addresses
+    )
+
+
+def test_a_planned_chapter_has_a_box_without_a_link(monkeypatch):
+    before = len(drawing().select("g.planned"))
+    monkeypatch.setitem(make_map.PLANNED, "03_5_positional_encoding", "3.5 Order")
+    assert len(drawing().select("g.planned")) == before + 2
+    assert "03_5_positional" not in draw_model.render()
+
+
+def test_boxes_lie_in_the_drawing_and_hold_their_words():
+    for box in drawing().select(".box"):
+        rect = box.rect
+        x, y = int(rect["x"]), int(rect["y"])
+        width, height = int(rect["width"]), int(rect["height"])
+        assert x >= 0
+        assert y >= 0
+        assert x + width <= draw_model.WIDTH
+        assert y + height <= draw_model.HEIGHT
+        # At 14 px a letter of Helvetica is 7 px wide, a little less on average.
+        letters = sum(len(text.string) for text in box.find_all("text"))
+        assert 7 * letters <= width
+
+
+def entry(title, text, *, linked):
+    name = nodes.reference("", title) if linked else None
+    paragraph = nodes.paragraph()
+    paragraph += (
+        [name, nodes.Text(f": {text}")] if linked else [nodes.Text(f"{title}: {text}")]
+    )
+    return nodes.list_item("", paragraph)
+
+
+def arranged(*items):
+    document = new_document("page")
+    section = nodes.section("", ids=["the-chapters"])
+    section += nodes.bullet_list("", *items)
+    document += [nodes.image(uri="_static/model.svg"), section]
+    config = SimpleNamespace(root_doc="book/intro")
+    app = SimpleNamespace(config=config, env=SimpleNamespace(docname="book/intro"))
+    front_page.arrange(app, document)
+    return document
+
+
+def test_the_picture_becomes_the_drawing():
+    first = arranged().children[0]
+    assert isinstance(first, nodes.raw)
+    assert first.astext() == draw_model.render()
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_an_entry_of_the_list_becomes_a_card(linked):
+    title = "3.5 Positional Encoding" if linked else "7 Conclusion"
+    page = arranged(entry(title, "what: came.", linked=linked))
+    card = next(page.findall(nodes.list_item))
+    head, text, time = (part.astext() for part in card.children)
+    assert card["classes"] == ["chapter-card"]
+    assert (head, text) == (title, "What: came.")
+    assert bool(list(card.findall(nodes.reference))) == linked
+    assert re.fullmatch(r"\d+ minutes" if linked else "planned", time)
+
+
+@pytest.mark.parametrize("page", [PAGE, README], ids=["front page", "README"])
+def test_the_hours_it_takes_are_those_of_the_chapters(page):
+    minutes = [
+        front_page.notebooks.reading_minutes(
+            nbformat.read(make_map.NOTEBOOKS / f"{stem}.ipynb", as_version=4)
+        )
+        for stem in WRITTEN
+    ]
+    numbers = "four five six seven eight nine ten eleven twelve thirteen fourteen"
+    said = re.search(r"about\s(\w+)\s+hours", page)[1]
+    hours = numbers.split().index(said) + 4
+    assert abs(sum(minutes) / 60 - hours) <= 1
