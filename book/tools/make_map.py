@@ -118,6 +118,13 @@ def chapter_link(stem: str, titles: dict[str, str]) -> str:
     return f"[{title}](../notebooks/{stem}.ipynb)"
 
 
+def short_link(stem: str, titles: dict[str, str]) -> str:
+    """The same with the chapter's number in place of its title, if it has one."""
+    number = titles.get(stem, stem).partition(" ")[0]
+    short = {stem: number} if number[0].isdigit() else {}
+    return chapter_link(stem, titles | short)
+
+
 def module_link(name: str) -> str:
     """Markdown that links a module to its page of the API reference."""
     return f"{{py:mod}}`{name} <transformer_lite.{name}>`"
@@ -138,7 +145,7 @@ def row(entry: ModuleEntry, titles: dict[str, str]) -> str:
     """A module's line in the table."""
     return (
         f"| {module_link(entry.name)} | {entry.summary} | {entry.paper} "
-        f"| {', '.join(chapter_link(stem, titles) for stem in entry.chapters)} "
+        f"| {', '.join(short_link(stem, titles) for stem in entry.chapters)} "
         f"| {', '.join(test_link(path) for path in entry.tests)} |"
     )
 
@@ -177,7 +184,8 @@ TEMPLATE = """\
 
 Every module names the section of the paper that it builds, the chapter that explains it
 and the tests that hold it to both. This page is made of those names, and a test follows
-each of them.
+each of them. Chapters stand in the order of the book, where Section 3, the whole model,
+comes after its parts.
 
 ## From the paper to the code
 
