@@ -12,6 +12,8 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
 
+from transformer_lite import Translator
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -124,3 +126,12 @@ def test_the_hours_it_takes_are_those_of_the_chapters(page):
     said = re.search(r"about\s(\w+)\s+hours", page)[1]
     hours = numbers.split().index(said) + 4
     assert abs(sum(minutes) / 60 - hours) <= 1
+
+
+def test_the_model_of_the_package_gives_the_translations_that_are_shown():
+    rows = re.findall(r"^\| ([^|]+\.) \| ([^|]+\.) \|$", PAGE, re.M)
+    shown = re.search(r'echo "(.+)" \| .+translate multi30k_en_de\n# (.+)\n', README)
+    sources, translations = zip(*rows, shown.groups(), strict=True)
+    assert len(sources) == 4
+    model = Translator.load("multi30k_en_de")
+    assert model.translate(sources) == list(translations)
