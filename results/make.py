@@ -22,7 +22,10 @@ import tyro
 from results import decoding, evidence
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
-from transformer_lite.cli import main as transformer_lite
+from transformer_lite.commands.prepare import Prepare
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.treebanks import TREEBANKS
+from transformer_lite.data.trees import TREES
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.training.hardware import keep_freed_memory
 from transformer_lite.training.run import train_recipe
@@ -32,15 +35,37 @@ STOPPED = 130
 
 
 def prepare(corpus: str) -> None:
-    """Make a corpus, unless it is there, perhaps carried from another machine."""
+    """Make a corpus, unless it is there, perhaps carried from another machine.
+
+    Raises:
+        ValueError: It cannot be made, or what is there is another one.
+    """
     folder = Path("data/results", corpus)
+    verb = Prepare.parse([*CORPORA[corpus].split(), "--out", str(folder)])
     if not folder.exists():
-        words = CORPORA[corpus].split()
-        transformer_lite(["prepare", *words, "--out", str(folder)])
+        verb.run()
+        return
+    made = PreparedCorpus(folder)
+    target = TREES if verb.corpus in TREEBANKS else "de"
+    for what, found, expected in (
+        ("text", made.name, " + ".join([verb.corpus, *(verb.silver or ())])),
+        (
+            "languages",
+            "–".join(made.languages),
+            f"{verb.source or 'en'}–{verb.target or target}",
+        ),
+        ("vocabulary size", made.tokenizer.vocab_size, verb.tokens),
+    ):
+        if found != expected:
+            raise ValueError(
+                f"{folder}: has the {what} {found}, and `prepare {CORPORA[corpus]}` "
+                f"gives {expected}; delete the folder to have it made"
+            )
 
 
 def make(run: Run) -> bool:
     """Make one run's result in this process; False if a signal stopped it."""
+    prepare(run.corpus)
     keep_freed_memory()
     commits = run.folder / "commits.txt"
     run.folder.mkdir(parents=True, exist_ok=True)
@@ -64,13 +89,21 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
     """
     threads = max(1, (os.cpu_count() or 1) // jobs)
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    unprepared = set()
     for corpus in dict.fromkeys(run.corpus for run in runs):
-        prepare(corpus)
+        try:
+            prepare(corpus)
+        except (ValueError, OSError) as error:
+            print(f"FAILED  {corpus}: {error}", flush=True)
+            unprepared.add(corpus)
     processes: list[subprocess.Popen] = []
     # `kill`, too, shall not leave runs behind that nobody waits for.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
 
-    def in_a_process(run: Run) -> bool:
+    def fails(run: Run) -> bool:
+        if run.corpus in unprepared:
+            print(f"FAILED  {run.name}  (it has no {run.corpus})", flush=True)
+            return True
         log = run.folder.with_suffix(".log")
         log.parent.mkdir(parents=True, exist_ok=True)
         print(f"begins  {run.name}", flush=True)
@@ -86,7 +119,7 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
 
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            failures = list(pool.map(in_a_process, runs))
+            failures = list(pool.map(fails, runs))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:

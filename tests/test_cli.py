@@ -426,7 +426,9 @@ def test_tatoeba_comes_from_the_folder_in_the_environment(tmp_path, monkeypatch)
     run("prepare", "tatoeba", *ways, "--out", tmp_path / "out")
     corpus = PreparedCorpus(tmp_path / "out")
     assert corpus.sizes == {"train": 60, "valid": 60, "test": 60}
-    assert set(corpus.checksums().values()) == {hashlib.sha256(text).hexdigest()}
+    found = corpus.checksums()
+    del found["tokenizer"]
+    assert set(found.values()) == {hashlib.sha256(text).hexdigest()}
 
 
 def test_wmt14_has_the_papers_vocabulary_unless_one_says_otherwise(

@@ -68,12 +68,14 @@ def test_text_comes_back_unchanged(prepared):
     assert list(zip(*prepared.text("valid"), strict=True)) == VALID
 
 
-def test_checksums_are_those_of_the_text(prepared):
+def test_checksums_are_those_of_the_text_and_of_the_vocabulary(prepared):
     text = "".join(f"{target}\n" for _, target in TRAIN).encode()
     found = prepared.checksums()
     names = [f"{split}.{side}" for split in prepared.sizes for side in store.SIDES]
-    assert list(found) == names
+    assert list(found) == [*names, "tokenizer"]
     assert found["train.tgt"] == hashlib.sha256(text).hexdigest()
+    vocabulary = (prepared.folder / "tokenizer.model").read_bytes()
+    assert found["tokenizer"] == hashlib.sha256(vocabulary).hexdigest()
 
 
 def test_ids_are_memory_mapped(prepared):
@@ -323,11 +325,13 @@ def test_a_missing_file_is_named_with_a_remedy(tmp_path, name):
         read_all(tmp_path / "out")
 
 
-def test_a_file_that_no_checksum_can_be_had_of_is_named(tmp_path):
+@pytest.mark.parametrize("name", ["valid.tgt.txt", "tokenizer.model"])
+def test_a_file_that_no_checksum_can_be_had_of_is_named(tmp_path, name):
     prepare(corpus_of(), tmp_path / "out", VOCAB_SIZE, 256, skip_unusable=False)
-    (tmp_path / "out" / "valid.tgt.txt").unlink()
-    with pytest.raises(ValueError, match=r"valid\.tgt\.txt.*`prepare`"):
-        PreparedCorpus(tmp_path / "out").checksums()
+    corpus = PreparedCorpus(tmp_path / "out")
+    (tmp_path / "out" / name).unlink()
+    with pytest.raises(ValueError, match=rf"{name}.*`prepare`"):
+        corpus.checksums()
 
 
 def read_all(folder):

@@ -72,15 +72,20 @@ class Prepare(Verb):
     """Leave out training pairs that are empty, damaged or too long, and say how many,
     instead of stopping at them."""
 
+    @property
+    def tokens(self) -> int:
+        """The size of the vocabulary, also where it is left to the default."""
+        if self.vocab_size is None:
+            return VOCAB_SIZES.get(self.corpus, 8000)
+        return self.vocab_size
+
     def run(self) -> None:
         """Write the folder, or say that it is there."""
         from transformer_lite.data.prepare import prepare
         from transformer_lite.data.store import PreparedCorpus
 
         text = self._text()
-        vocab_size, max_length = self.vocab_size, self.max_length
-        if vocab_size is None:
-            vocab_size = VOCAB_SIZES.get(self.corpus, 8000)
+        vocab_size, max_length = self.tokens, self.max_length
         if max_length is None:
             max_length = 1000 if text.target_tokens else 256
         new = prepare(

@@ -125,20 +125,24 @@ class PreparedCorpus:
         return f"{checksum:08x}"
 
     def checksums(self) -> dict[str, str]:
-        """The SHA-256 of the text of each side of each split, such as "train.src".
+        """The SHA-256 of each side of each split ("train.src"), and of "tokenizer".
 
         Raises:
             ValueError: A file is missing.
         """
+        files = {
+            f"{split}.{side}": text_path(self.folder, split, side)
+            for split, side in product(self.sizes, SIDES)
+        }
+        files["tokenizer"] = self.folder / "tokenizer.model"
         found = {}
-        for split, side in product(self.sizes, SIDES):
-            path = text_path(self.folder, split, side)
+        for name, path in files.items():
             try:
                 with path.open("rb") as file:
                     digest = hashlib.file_digest(file, "sha256")
             except OSError as error:
                 raise _damaged(path, str(error)) from error
-            found[f"{split}.{side}"] = digest.hexdigest()
+            found[name] = digest.hexdigest()
         return found
 
     def _require(self, split: str) -> None:
