@@ -6,8 +6,10 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,51 @@ def conditions() -> dict[str, Any]:
     }
 
 
+def precision_of(run: Run) -> str:
+    """In what numbers this machine trains the run."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return choose_precision(run.settings().train.precision, device)
+
+
+def sessions_of(run: Run) -> list[dict[str, Any]]:
+    """Which processes have trained the run, the first one first."""
+    path, commits = run.folder / "sessions.json", run.folder / "commits.txt"
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    if commits.exists():  # all that was kept of the first runs
+        return [{"commit": name} for name in commits.read_text("utf-8").split()]
+    return []
+
+
+@contextmanager
+def session(run: Run) -> Iterator[None]:
+    """Keep on record that this process trains the run, where, and for how long."""
+    sessions, began = sessions_of(run), datetime.now(UTC)
+    if sessions and sessions[-1].get("seconds", 0) is None:
+        sessions[-1]["seconds"] = _seconds_until_killed(run, sessions[-1]["began"])
+    own = {"began": began.isoformat(timespec="seconds"), "commit": commit()}
+    own |= {**conditions(), "precision": precision_of(run), "seconds": None}
+
+    def write() -> None:
+        text = json.dumps([*sessions, own], indent=1)
+        path = run.folder / "sessions.json"
+        write_whole(path, lambda partial: partial.write_text(text, "utf-8"))
+
+    write()
+    try:
+        yield
+    finally:
+        own["seconds"] = round((datetime.now(UTC) - began).total_seconds(), 1)
+        write()
+
+
+def _seconds_until_killed(run: Run, began: str) -> float:
+    """How long a process went on that could not say so: to its last metric."""
+    start, metrics = datetime.fromisoformat(began), RunFolder(run.folder).metrics
+    written = metrics.stat().st_mtime if metrics.exists() else 0.0
+    return round(max(0.0, written - start.timestamp()), 1)
+
+
 def corpus_of(run: Run) -> dict[str, Any]:
     """Which text it was, by name and by the checksum of every file."""
     corpus = PreparedCorpus(run.data)
@@ -94,10 +141,12 @@ def training_of(run: Run) -> dict[str, Any]:
     tokens = sum(entry["tokens"] for entry in steps)
     # A process that was suspended in a step has a speed there that rounds to 0.
     seconds = sum(e["tokens"] / max(e["tokens_per_second"], 1) for e in steps)
+    wall = [session.get("seconds") for session in sessions_of(run)]
     return {
         "steps": len(steps),
         "target_tokens": tokens,
         "minutes": round(seconds / 60, 1),
+        "wall_minutes": None if None in wall else round(sum(wall) / 60, 1),
         "tokens_per_second": round(tokens / seconds),
     }
 
@@ -200,18 +249,13 @@ def read_lines(path: Path) -> list[str]:
     return gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")[:-1]
 
 
-def record(run: Run, commits: list[str]) -> None:
-    """Score a finished run and write its result.
-
-    Args:
-        run: Which run.
-        commits: Those of this repository that it was trained at.
-    """
+def record(run: Run) -> None:
+    """Score a finished run and write its result."""
     translator = translator_of(run)
     tried = choose_search(translator, run)
     # As it was trained, not as the table has it now; searches may change afterwards.
     recipe = replace(RunFolder(run.folder).recipe(), search=translator.search)
-    device = translator.model.encoder.embedding.weight.device
+    sessions = sessions_of(run)
     result = {
         "name": run.name,
         "purpose": run.purpose,
@@ -221,9 +265,10 @@ def record(run: Run, commits: list[str]) -> None:
         "model": run.model,
         "configuration": json.loads(json.dumps(asdict(recipe), default=str)),
         "parameters": sum(p.numel() for p in translator.model.parameters()),
-        "commits": commits,
+        "commits": [*dict.fromkeys(session["commit"] for session in sessions)],
         **conditions(),
-        "precision": choose_precision(recipe.train.precision, device),
+        "precision": precision_of(run),
+        "sessions": sessions,
         "training": training_of(run),
         "curve": curve_of(run),
         "weights": run.weights,

@@ -67,16 +67,11 @@ def make(run: Run) -> bool:
     """Make one run's result in this process; False if a signal stopped it."""
     prepare(run.corpus)
     keep_freed_memory()
-    commits = run.folder / "commits.txt"
-    run.folder.mkdir(parents=True, exist_ok=True)
-    with commits.open("a+", encoding="utf-8") as file:
-        file.seek(0)
-        if evidence.commit() not in file.read().split():
-            file.write(f"{evidence.commit()}\n")
     samples = ValidationSamples if run.splits else None
-    if not train_recipe(run.settings(), run.folder, samples, MODELS[run.model]):
-        return False
-    evidence.record(run, commits.read_text(encoding="utf-8").split())
+    with evidence.session(run):
+        if not train_recipe(run.settings(), run.folder, samples, MODELS[run.model]):
+            return False
+    evidence.record(run)
     return True
 
 

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -82,8 +84,8 @@ def result(made):
 
 
 def require_schema(result):
-    commits = [commit.removesuffix("-dirty") for commit in result["commits"]]
-    jsonschema.validate(result | {"commits": commits}, SCHEMA)
+    clean = json.loads(json.dumps(result).replace("-dirty", ""))  # as commits are kept
+    jsonschema.validate(clean, SCHEMA)
 
 
 def test_a_result_has_all_that_it_depends_on(result):
@@ -93,6 +95,11 @@ def test_a_result_has_all_that_it_depends_on(result):
     assert result["configuration"]["model"]["vocab_size"] == 40
     assert result["training"]["steps"] == 3
     assert [point["step"] for point in result["curve"]] == [2, 3]
+    (session,) = result["sessions"]
+    assert result["commits"] == [session["commit"]]
+    assert session["hardware"] == result["hardware"]
+    assert session["precision"] == result["precision"]
+    assert result["training"]["wall_minutes"] == round(session["seconds"] / 60, 1)
 
 
 def test_scores_are_those_of_the_kept_outputs(made, result, monkeypatch):
@@ -314,6 +321,54 @@ def test_a_step_in_which_the_process_was_suspended_is_counted(tmp_path, monkeypa
         for step, speed in ((1, 100), (2, 0)):
             metrics.add(step, train_loss=1.0, tokens=60, tokens_per_second=speed)
     assert evidence.training_of(SMALL)["target_tokens"] == 120
+
+
+def test_every_process_that_trains_a_run_is_kept_on_record(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    places = iter([{"python": "3.11"}, {"python": "3.12"}])
+    monkeypatch.setattr(evidence, "conditions", lambda: next(places))
+    commits = iter(["aaaaaaa", "bbbbbbb"])
+    monkeypatch.setattr(evidence, "commit", lambda: next(commits))
+    with suppress(ValueError), evidence.session(SMALL):
+        time.sleep(0.2)
+        raise ValueError("a run that fails")
+    with evidence.session(SMALL):
+        assert evidence.sessions_of(SMALL)[1]["seconds"] is None  # it goes on
+    first, second = evidence.sessions_of(SMALL)
+    assert (first["commit"], first["python"]) == ("aaaaaaa", "3.11")
+    assert (second["commit"], second["python"]) == ("bbbbbbb", "3.12")
+    assert 0.2 <= first["seconds"] < 100
+
+
+def test_a_killed_process_counts_until_its_last_metric(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with evidence.session(SMALL):
+        as_it_began = evidence.sessions_of(SMALL)
+    (SMALL.folder / "sessions.json").write_text(json.dumps(as_it_began))
+    with Metrics(SMALL.folder) as metrics:
+        metrics.add(1, train_loss=1.0, tokens=60, tokens_per_second=10)
+    last = datetime.fromisoformat(as_it_began[0]["began"]).timestamp() + 3600
+    os.utime(metrics.path, (last, last))
+    with evidence.session(SMALL):
+        pass
+    assert evidence.sessions_of(SMALL)[0]["seconds"] == 3600
+    assert evidence.training_of(SMALL)["wall_minutes"] == 60
+    assert evidence.training_of(SMALL)["minutes"] == 0.1
+
+
+def test_a_run_whose_commits_alone_are_on_record_is_taken_up(made, monkeypatch):
+    monkeypatch.chdir(made)
+    run = replace(SMALL, name="group/older-1", splits=())
+    assert make.make(run)
+    (run.folder / "sessions.json").unlink()
+    (run.folder / "commits.txt").write_text("aaaaaaa\nbbbbbbb\n")
+    assert make.make(run)
+    result = json.loads(run.result.read_text(encoding="utf-8"))
+    require_schema(result)
+    *older, last = result["sessions"]
+    assert older == [{"commit": "aaaaaaa"}, {"commit": "bbbbbbb"}]
+    assert result["commits"] == ["aaaaaaa", "bbbbbbb", last["commit"]]
+    assert result["training"]["wall_minutes"] is None
 
 
 def test_lines_come_back_and_equal_lines_are_equal_bytes(tmp_path):

@@ -76,6 +76,19 @@ def test_table_3_has_a_line_for_each_row_that_was_run():
     assert "Z80, one thread, fp32" in page.table_3(results)
 
 
+def test_all_hardware_that_trained_a_run_is_named():
+    one, resumed = result(7.0, 30.0), result(8.0, 31.0, seed=2)
+    gpu = {"processor": "Z80", "cores": 2, "threads": 2, "gpu": "H100"}
+    resumed["sessions"] = [
+        {"commit": "aaaaaaa"},
+        {"hardware": gpu, "precision": "bf16"},
+        {"hardware": {**gpu, "gpu": None}, "precision": "fp32"},
+    ]
+    found = page.conditions([one, resumed])
+    where = "H100 in bf16; Z80, 2 threads, fp32; Z80, one thread, fp32"
+    assert f"Trained on {where}. The steps of a run took 7 to 7 minutes" in found
+
+
 def test_label_smoothing_reads_three_rows_of_table_3():
     results = {
         "table_3/D3": [result(6.5, 30.0)],

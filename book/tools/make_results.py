@@ -89,21 +89,23 @@ def of_split(results: Sequence[Result], split: str, name: str) -> list[float]:
 
 def conditions(results: Sequence[Result]) -> str:
     """What a group of runs was computed on and with."""
-    hardware = sorted({_hardware(result) for result in results})
+    # A result without a list of sessions describes only one, the last, and itself.
+    sessions = [s for result in results for s in result.get("sessions", [result])]
+    hardware = sorted({_hardware(s) for s in sessions if "hardware" in s})
     minutes = [result["training"]["minutes"] for result in results]
     return (
-        f"Trained on {'; '.join(hardware)}. A run took {min(minutes):.0f} to "
-        f"{max(minutes):.0f} minutes beside other work, so take these for an order of "
-        "magnitude.\n"
+        f"Trained on {'; '.join(hardware)}. The steps of a run took "
+        f"{min(minutes):.0f} to {max(minutes):.0f} minutes, validations not counted, "
+        "beside other work, so take these for an order of magnitude.\n"
     )
 
 
-def _hardware(result: Result) -> str:
-    used = result["hardware"]
+def _hardware(session: Mapping[str, Any]) -> str:
+    used = session["hardware"]
     if used["gpu"]:
-        return f"{used['gpu']} in {result['precision']}"
+        return f"{used['gpu']} in {session['precision']}"
     threads = "one thread" if used["threads"] == 1 else f"{used['threads']} threads"
-    return f"{used['processor']}, {threads}, {result['precision']}"
+    return f"{used['processor']}, {threads}, {session['precision']}"
 
 
 def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
