@@ -20,6 +20,7 @@ from results.models import MODELS
 from results.runs import CORPORA, Run
 from results.scores import lowercased_bleu
 from transformer_lite.batching import fixed_batches
+from transformer_lite.config import recipe_from_dict
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import TREES
 from transformer_lite.files import write_whole
@@ -147,7 +148,7 @@ def training_of(run: Run) -> dict[str, Any]:
         "target_tokens": tokens,
         "minutes": round(seconds / 60, 1),
         "wall_minutes": None if None in wall else round(sum(wall) / 60, 1),
-        "tokens_per_second": round(tokens / seconds),
+        "tokens_per_second": round(tokens / max(seconds, 1e-9)),
     }
 
 
@@ -249,13 +250,17 @@ def read_lines(path: Path) -> list[str]:
     return gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")[:-1]
 
 
-def record(run: Run) -> None:
-    """Score a finished run and write its result."""
-    translator = translator_of(run)
-    tried = choose_search(translator, run)
+def record(run: Run, diverged: bool = False) -> None:
+    """Score a finished run and write its result; one that diverged has no scores."""
     # As it was trained, not as the table has it now; searches may change afterwards.
-    recipe = replace(RunFolder(run.folder).recipe(), search=translator.search)
-    sessions = sessions_of(run)
+    recipe = RunFolder(run.folder).recipe()
+    searches, scores = [], {}
+    if not diverged:
+        translator = translator_of(run)
+        searches = choose_search(translator, run)
+        recipe = replace(recipe, search=translator.search)
+        scores = {split: scores_of(translator, run, split) for split in run.splits}
+    sessions, model = sessions_of(run), MODELS[run.model](recipe.model)
     result = {
         "name": run.name,
         "purpose": run.purpose,
@@ -264,16 +269,48 @@ def record(run: Run) -> None:
         "recipe": run.recipe,
         "model": run.model,
         "configuration": json.loads(json.dumps(asdict(recipe), default=str)),
-        "parameters": sum(p.numel() for p in translator.model.parameters()),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "commits": [*dict.fromkeys(session["commit"] for session in sessions)],
         **conditions(),
         "precision": precision_of(run),
         "sessions": sessions,
         "training": training_of(run),
         "curve": curve_of(run),
+        **({"diverged": True} if diverged else {}),
         "weights": run.weights,
-        **({"searches": tried} if tried else {}),
-        "scores": {split: scores_of(translator, run, split) for split in run.splits},
+        **({"searches": searches} if searches else {}),
+        "scores": scores,
     }
     text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     write_whole(run.result, lambda partial: partial.write_text(text, "utf-8"))
+
+
+def require_current(run: Run) -> None:
+    """See that the stored result is of the run as the table has it now.
+
+    Raises:
+        ValueError: Something has changed since.
+    """
+    result = json.loads(run.result.read_text(encoding="utf-8"))
+    then, now = recipe_from_dict(result["configuration"]), run.settings()
+    # The vocabulary is the corpus's, and of several searches the best was taken.
+    then = replace(then, model=replace(then.model, vocab_size=now.model.vocab_size))
+    compared = {
+        "corpus": (result["corpus"]["prepare"], CORPORA[run.corpus]),
+        "class of model": (result["model"], run.model),
+        "weights": (result["weights"], run.weights),
+    }
+    if not result.get("diverged"):
+        tried = tuple((s["beam_size"], s["alpha"]) for s in result.get("searches", ()))
+        compared["searches"] = (tried, run.searches)
+        compared["splits"] = (tuple(result["scores"]), run.splits)
+    for part in ("model", "train", *(() if run.searches else ("search",))):
+        before, after = asdict(getattr(then, part)), asdict(getattr(now, part))
+        compared |= {f"{part}.{name}": (before[name], after[name]) for name in after}
+    for name, (before, after) in compared.items():
+        if before != after:
+            raise ValueError(
+                f"{run.result}: was made with {name} = {before!r}, now it is "
+                f"{after!r}; delete this file, {run.outputs('*')} and {run.folder}, "
+                f"and have it made again: make results ONLY='{run.name}'"
+            )

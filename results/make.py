@@ -68,10 +68,15 @@ def make(run: Run) -> bool:
     prepare(run.corpus)
     keep_freed_memory()
     samples = ValidationSamples if run.splits else None
+    diverged = False
     with evidence.session(run):
-        if not train_recipe(run.settings(), run.folder, samples, MODELS[run.model]):
-            return False
-    evidence.record(run)
+        try:
+            if not train_recipe(run.settings(), run.folder, samples, MODELS[run.model]):
+                return False
+        except FloatingPointError as error:  # and again, were it to be repeated
+            print(f"{run.name} diverged: {error}", file=sys.stderr)
+            diverged = True
+    evidence.record(run, diverged)
     return True
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import re
 import signal
@@ -323,6 +324,73 @@ def test_a_step_in_which_the_process_was_suspended_is_counted(tmp_path, monkeypa
     assert evidence.training_of(SMALL)["target_tokens"] == 120
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"changes": {**SMALL.changes, "train": {"batch_tokens": 60}}},
+            r"train.max_steps = 3, now it is \d{3}",
+        ),
+        (
+            {"changes": {**SMALL.changes, "search": {"max_extra": 4}}},
+            "search.beam_size = 2, now it is 4",
+        ),
+        ({"splits": ("valid",)}, r"splits = \('valid', 'test'\), now it is"),
+        ({"searches": ((1, 0.0),)}, r"searches = \(\), now it is \(\(1, 0.0\),\)"),
+        ({"weights": "last"}, "weights = 'average', now it is 'last'"),
+        ({"corpus": "multi30k_en_de"}, "corpus = 'files .*', now it is 'multi30k"),
+        ({"model": "recurrent"}, "model = 'Transformer', now it is 'recurrent'"),
+    ],
+)
+def test_a_result_whose_recipe_has_changed_since_is_named(
+    made, monkeypatch, changes, message
+):
+    monkeypatch.chdir(made)
+    evidence.require_current(SMALL)
+    with pytest.raises(ValueError, match=message) as caught:
+        evidence.require_current(replace(SMALL, **changes))
+    shown = str(caught.value)
+    assert shown.startswith("results/group/small-1.json: was made with ")
+    delete = "this file, results/group/small-1.*.txt.gz and runs/results/group/small-1"
+    assert f"; delete {delete}, and " in shown
+    assert shown.endswith("have it made again: make results ONLY='group/small-1'")
+
+
+class Diverging(Transformer):
+    """A model whose loss is a finite number for some steps, and then none."""
+
+    steps = 0
+
+    def hidden(self, *ids):
+        self.steps -= self.training
+        return super().hidden(*ids) * (1 if self.steps >= 0 else math.nan)
+
+
+@pytest.mark.parametrize(("steps", "validated"), [(0, []), (2, [2])])
+def test_a_run_that_diverges_leaves_a_result_that_says_so(
+    made, monkeypatch, capsys, steps, validated
+):
+    monkeypatch.chdir(made)
+    monkeypatch.setitem(MODELS, "diverging", Diverging)
+    monkeypatch.setattr(Diverging, "steps", steps)
+    run = replace(SMALL, name=f"group/diverging_{steps}-1", model="diverging")
+    assert make.make(run)
+    assert f"{run.name} diverged: step {steps + 1}: the loss" in capsys.readouterr().err
+    result = json.loads(run.result.read_text(encoding="utf-8"))
+    require_schema(result)
+    assert result["diverged"] is True
+    assert result["training"]["steps"] == steps
+    assert [point["step"] for point in result["curve"]] == validated
+    assert result["scores"] == {}
+    evidence.require_current(run)
+
+
+def test_only_a_run_that_diverged_may_have_no_scores(result):
+    for wrong in ({"curve": []}, {"diverged": True}, {"diverged": False}):
+        with pytest.raises(jsonschema.ValidationError):
+            require_schema(result | wrong)
+
+
 def test_every_process_that_trains_a_run_is_kept_on_record(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     places = iter([{"python": "3.11"}, {"python": "3.12"}])
@@ -417,27 +485,19 @@ def test_every_stored_result_is_of_a_run_of_the_table():
 
 
 @pytest.mark.parametrize("run", MADE, ids=lambda run: run.name)
-def test_a_stored_result_is_whole_and_of_this_table(run):
-    result = json.loads((ROOT / run.result).read_text(encoding="utf-8"))
+def test_a_stored_result_is_whole_and_of_this_table(run, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    result = json.loads(run.result.read_text(encoding="utf-8"))
     jsonschema.validate(result, SCHEMA)
     assert (result["name"], result["seed"]) == (run.name, run.seed)
-    assert result["corpus"]["prepare"] == CORPORA[run.corpus]
-    ran = recipe_from_dict(result["configuration"])
-    assert ran.train == run.settings().train
-    assert replace(ran.model, vocab_size=37_000) == run.settings().model
-    if run.searches:
+    evidence.require_current(run)
+    if "searches" in result:
         best = max(result["searches"], key=lambda one: one["score"])
-        assert (ran.search.beam_size, ran.search.alpha) == (
-            best["beam_size"],
-            best["alpha"],
-        )
-    else:
-        assert ran.search == run.settings().search
-    assert result["scores"].keys() == set(run.splits)
+        search = recipe_from_dict(result["configuration"]).search
+        assert (search.beam_size, search.alpha) == (best["beam_size"], best["alpha"])
     for split, scores in result["scores"].items():
-        assert (
-            len(evidence.read_lines(ROOT / run.outputs(split))) == scores["sentences"]
-        )
+        outputs = evidence.read_lines(run.outputs(split))
+        assert len(outputs) == scores["sentences"]
 
 
 @with_data

@@ -115,6 +115,40 @@ def test_warm_up_has_a_line_for_each_length_and_a_column_for_each_norm():
     assert "| 100 | – | – |" not in lines
 
 
+def diverged(seed=1):
+    """The same of a run whose loss became no number before its first validation."""
+    return result(1.0, 1.0, seed) | {
+        "name": f"warmup/post_norm_1-{seed}",
+        "diverged": True,
+        "training": {"minutes": 0.5, "steps": 1234},
+        "curve": [],
+        "scores": {},
+    }
+
+
+def test_runs_that_diverged_are_shown_as_such():
+    both, one = [diverged(), diverged(2)], [result(99.0, 0.0), diverged(2)]
+    lines = page.warm_up({"warmup/post_norm_1": both, "warmup/pre_norm_1": one})
+    assert "| 1 | diverged | 99.0, 1 of 2 diverged |" in lines.splitlines()
+    rows = page.table_3({"table_3/base": both, "table_3/A1": one}).splitlines()
+    assert "| base | 2 | diverged | diverged | 1.23 | 4.92 | 25.8 |" in rows
+    assert "| A1 | 2 | 99.00, 1 of 2 diverged | 0.0 | 1.23 | 5.29 | 24.9 |" in rows
+    listed = page.diverged({"warmup/post_norm_1": both}).splitlines()
+    assert "- `warmup/post_norm_1-2`: after step 1,234" in listed
+    assert page.translation({"multi30k_en_de": both}) == ""
+
+
+def test_no_correlation_is_given_without_all_rows_of_the_table():
+    all_rows = {
+        f"table_3/{row}": [result(7.0 + number, 30.0 - number)]
+        for number, row in enumerate(paper.TABLE_3)
+    }
+    assert "Rank correlation" in page.table_3(all_rows)
+    assert "Rank correlation" not in page.table_3(
+        all_rows | {"table_3/E": [diverged()]}
+    )
+
+
 def test_translation_shows_the_test_set_with_both_ways_to_score():
     found = result(7.0, 40.0)
     found["corpus"] = {"name": "multi30k_en_de", "languages": ["en", "de"]}

@@ -65,6 +65,8 @@ def read_decoding() -> Result | None:
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
     """The mean of several seeds and, in brackets, the lowest and the highest."""
+    if not values:
+        return "diverged"
     mean = f"{statistics.mean(values):.{digits}f}"
     if len(values) == 1:
         return mean
@@ -77,14 +79,27 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
 
 
+def finished(results: Sequence[Result]) -> list[Result]:
+    """Those seeds whose loss was a finite number to the end."""
+    return [result for result in results if not result.get("diverged")]
+
+
 def of_last_validation(results: Sequence[Result]) -> list[float]:
-    """The perplexity of each seed's last validation."""
-    return [result["curve"][-1]["valid_perplexity"] for result in results]
+    """The perplexity of each finished seed's last validation."""
+    return [result["curve"][-1]["valid_perplexity"] for result in finished(results)]
 
 
 def of_split(results: Sequence[Result], split: str, name: str) -> list[float]:
-    """One score of each seed."""
-    return [result["scores"][split][name] for result in results]
+    """One score of each finished seed."""
+    return [result["scores"][split][name] for result in finished(results)]
+
+
+def last_perplexity(results: Sequence[Result], digits: int = 2) -> str:
+    """That of the finished seeds, and how many others there are."""
+    shown, lost = spread(of_last_validation(results), digits), len(results)
+    lost -= len(finished(results))
+    is_mixed = 0 < lost < len(results)
+    return f"{shown}, {lost} of {len(results)} diverged" if is_mixed else shown
 
 
 def conditions(results: Sequence[Result]) -> str:
@@ -161,7 +176,7 @@ def _table_3(results: Results, scale: str) -> str:
             [
                 row,
                 len(of_row),
-                spread(of_last_validation(of_row), 2),
+                last_perplexity(of_row),
                 spread(of_split(of_row, "valid", "bleu")),
                 f"{first['parameters'] / 1e6:.2f}",
                 f"{perplexity:.2f}",
@@ -181,7 +196,7 @@ def _table_3(results: Results, scale: str) -> str:
         "models: compare the order, not the numbers.\n",
         table(header, lines),
     ]
-    if len(rows) == len(paper.TABLE_3):
+    if len(rows) == len(paper.TABLE_3) and all(map(finished, rows.values())):
         for place, what in enumerate(("perplexity", "BLEU")):
             theirs = [paper.TABLE_3[row][place] for row in rows]
             ours = [
@@ -213,7 +228,7 @@ def label_smoothing(results: Results) -> str:
         [
             epsilon,
             len(found),
-            spread(of_last_validation(found), 2),
+            last_perplexity(found),
             spread(of_split(found, "valid", "bleu")),
         ]
         for epsilon, found in of_epsilon.items()
@@ -243,7 +258,7 @@ def warm_up(results: Results) -> str:
     lines = [
         [steps]
         + [
-            spread(of_last_validation(norms[norm]), 1) if norm in norms else "–"
+            last_perplexity(norms[norm], 1) if norm in norms else "–"
             for norm in ("post_norm", "pre_norm")
         ]
         for steps, norms in sorted(found.items())
@@ -266,7 +281,7 @@ CORPORA = {"multi30k": "Multi30k", "tatoeba": "Tatoeba"}
 def translation(results: Results) -> str:
     """The book's own Table 2."""
     lines = []
-    for found in results.values():
+    for found in map(finished, results.values()):
         for split in found[0]["scores"] if found else ():
             if not split.startswith("test") or "bleu" not in found[0]["scores"][split]:
                 continue
@@ -375,7 +390,21 @@ def parsing(results: Results) -> str:
     )
 
 
-SECTIONS = (translation, parsing, table_3, label_smoothing, warm_up)
+def diverged(results: Results) -> str:
+    """Which runs came to no end."""
+    rows = [
+        f"- `{result['name']}`: after step {result['training']['steps']:,}"
+        for found in results.values()
+        for result in found
+        if result.get("diverged")
+    ]
+    if not rows:
+        return ""
+    text = "Runs that ended because their loss was no finite number any more:\n"
+    return "\n".join(["## Diverged\n", text, *rows, ""])
+
+
+SECTIONS = (translation, parsing, table_3, label_smoothing, warm_up, diverged)
 
 
 def missing(results: Results) -> str:
