@@ -146,9 +146,13 @@ def main(
         show: Only say which there are.
         one: Make this run in this process.
     """
+    if jobs < 1:
+        sys.exit(f"--jobs {jobs} is impossible; give at least 1")
     if one:
-        (run,) = (run for run in (*RUNS, *GPU_RUNS) if run.name == one)
-        return 0 if make(run) else STOPPED
+        for run in (*RUNS, *GPU_RUNS):
+            if run.name == one:
+                return 0 if make(run) else STOPPED
+        sys.exit(f'no run is named "{one}"; --show prints the names, --gpu --show more')
     runs = [run for run in (GPU_RUNS if gpu else RUNS) if fnmatch(run.name, only)]
     decodes = not gpu and fnmatch(decoding.RESULT.stem, only)
     if show:

@@ -190,6 +190,19 @@ def test_a_pattern_without_runs_is_refused():
         make.main(only="table_4/*")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"one": "table_3/base-9"}, 'no run is named "table_3/base-9"; --show prints'),
+        ({"jobs": 0}, "--jobs 0 is impossible; give at least 1"),
+        ({"jobs": -1, "one": RUNS[0].name}, "--jobs -1 is impossible; give at least 1"),
+    ],
+)
+def test_a_command_that_makes_no_sense_is_refused(arguments, message):
+    with pytest.raises(SystemExit, match=message):
+        make.main(**arguments)
+
+
 def test_a_run_that_fails_is_named_and_the_others_are_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = tmp_path / "python"
