@@ -95,6 +95,13 @@ def test_silver_trees_follow_the_training_trees_alone(tmp_path):
     assert corpus.name == f"trees + {silver}"
 
 
+def test_silver_trees_that_are_nowhere_are_named_with_what_there_is(tmp_path):
+    gold = write(tmp_path / "a.mrg", DOG)
+    message = "--silver gumm: neither a treebank nor a file; give .*, craft, gum, or a"
+    with pytest.raises(ValueError, match=message):
+        treebank_of_files((gold,), (gold,), silver=("gumm",))
+
+
 # Prepared
 
 
@@ -126,6 +133,15 @@ def test_each_bracket_and_each_tag_is_one_token(tmp_path, drop_tags):
         if drop_tags:
             tokens = [t if t[0] in "()" else "XX" for t in tokens]
         assert decoded == tokens
+
+
+def test_a_tree_that_is_too_long_is_named_by_its_file_and_line(tmp_path):
+    first = write(tmp_path / "first.mrg", *MANY)
+    second = write(tmp_path / "second.mrg", DOG, "", "(S", *MANY[:2], *MANY[:2], ")")
+    corpus = treebank_of_files((first, second), (first,))
+    message = f"^{second}, line 3: more tokens than --max-length 20; give at least"
+    with pytest.raises(ValueError, match=message):
+        prepare(corpus, tmp_path / "out", 60, 20, skip_unusable=False)
 
 
 def test_words_are_made_of_ordinary_pieces(tmp_path):
@@ -300,9 +316,39 @@ def test_a_download_that_is_not_the_published_text_is_refused(
         load_treebank(name)
 
 
-def test_a_sign_in_page_in_the_place_of_gums_list_is_named(network):
+@pytest.mark.parametrize(
+    ("name", "address", "file"),
+    [
+        ("penn_treebank_sample", NLTK_ADDRESSES[0], "treebank.zip"),
+        ("craft", CRAFT_ADDRESSES[0], "articles/ids/craft-ids-dev.txt"),
+        ("craft", CRAFT_ADDRESSES[0], "structural-annotation/treebank/penn/14.tree"),
+        ("gum", GUM_ADDRESSES[0], "splits.md"),
+        ("gum", GUM_ADDRESSES[0], "const/GUM_bio_dvorak.ptb"),
+    ],
+)
+def test_a_web_page_in_the_place_of_a_file_is_named(network, name, address, file):
+    files, asked = network
+    files[f"{address}{file}"] = b"\n<!DOCTYPE html><html>Please sign in</html>"
+    path = f"{TREEBANKS[name].folder}/{file.rpartition('/')[2]}"
+    message = f"{path}: a web page in the place of {file}; .* delete the page"
+    with pytest.raises(ValueError, match=message):
+        load_treebank(name)
+    assert asked[-1] == f"{address}{file}"  # and for nothing that the page would name
+
+
+@pytest.mark.parametrize("content", [b"error 502", b"11\n\xff\xfe\n"])
+def test_what_is_no_list_of_crafts_articles_is_named(network, content):
     files, _ = network
-    files[f"{GUM_ADDRESSES[0]}splits.md"] = b"<html>Please sign in</html>"
+    files[f"{CRAFT_ADDRESSES[0]}articles/ids/craft-ids-dev.txt"] = content
+    message = r"craft-ids-dev\.txt: not a list of articles, .*; delete it and start"
+    with pytest.raises(ValueError, match=message):
+        load_treebank("craft")
+
+
+@pytest.mark.parametrize("content", [b"error 502", b"\xff\xfe"])
+def test_what_is_no_page_of_gums_splits_is_named(network, content):
+    files, _ = network
+    files[f"{GUM_ADDRESSES[0]}splits.md"] = content
     with pytest.raises(ValueError, match=r"has no trees for \w+; delete .*gum-silver"):
         load_treebank("gum")
 

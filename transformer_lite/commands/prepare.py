@@ -109,6 +109,7 @@ class Prepare(Verb):
     def _text(self) -> Any:
         from transformer_lite.data.corpora import corpus_of_files, load_corpus
         from transformer_lite.data.treebanks import TREEBANKS
+        from transformer_lite.data.trees import TREES
 
         given = {"train": self.train, "valid": self.valid, "test": self.test}
         given = {split: paths for split, paths in given.items() if paths}
@@ -123,6 +124,8 @@ class Prepare(Verb):
         if self.silver or self.drop_tags:
             option = "--silver" if self.silver else "--drop-tags"
             raise ValueError(f'{option} is for trees, and "{self.corpus}" has none')
+        if TREES in (self.source, self.target):
+            raise ValueError(f'"{TREES}" is no language; write {FORMS["trees"]}')
         if self.corpus != "files":
             return load_corpus(self.corpus, self.source or "en", self.target or "de")
         for split, paths in given.items():

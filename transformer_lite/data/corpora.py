@@ -26,6 +26,20 @@ from transformer_lite.tokenizer import RESERVED
 SentencePair = tuple[str, str]
 
 
+class PlacedPair(SentencePair):
+    """A pair of which it is known where it stands."""
+
+    place: str
+    """Such as a file and a line."""
+
+    @classmethod
+    def at(cls, place: str, pair: SentencePair) -> "PlacedPair":
+        """The pair that stands at this place."""
+        placed = cls(pair)
+        placed.place = place
+        return placed
+
+
 class Fault(NamedTuple):
     """Stands in a split where a pair cannot be used."""
 

@@ -48,22 +48,29 @@ def downloaded(folder: str, name: str, mirrors: Iterable[str]) -> Path:
         mirrors: Addresses to try, in this order.
 
     Raises:
-        ValueError: None of them has it.
+        ValueError: None of them has it, or what came, now or before, is a web page.
     """
     failures = []
     for mirror in mirrors:
         try:
-            return Path(
-                pooch.retrieve(
-                    f"{mirror}{name}",
-                    known_hash=None,  # the text's own checksum is compared afterwards
-                    fname=Path(name).name,
-                    path=download_folder(folder),
-                    progressbar=True,
-                )
+            path = pooch.retrieve(
+                f"{mirror}{name}",
+                known_hash=None,  # the text's own checksum is compared afterwards
+                fname=Path(name).name,
+                path=download_folder(folder),
+                progressbar=True,
             )
         except (OSError, ValueError) as error:
             failures.append(f"{mirror}: {type(error).__name__}")
+            continue
+        with Path(path).open("rb") as file:
+            if file.read(100).lstrip().startswith(b"<"):
+                raise ValueError(
+                    f"{path}: a web page in the place of {name}; see whether your "
+                    f"network lets you have {mirror}{name}, delete the page and start "
+                    "again"
+                )
+        return Path(path)
     raise ValueError(
         f"{name} could not be downloaded ({'; '.join(failures)}); try again later, "
         f"or put the corpus under {folder}/ in a folder that {DATA_VARIABLE} names"

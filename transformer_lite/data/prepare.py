@@ -354,7 +354,7 @@ def _encode(
         else:
             yield Fault(
                 f"more tokens than --max-length {max_length}",
-                f"{split}, line {number}",
+                getattr(entry, "place", f"{split}, line {number}"),
                 f"give at least {length}",
             )
 

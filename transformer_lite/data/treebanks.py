@@ -23,6 +23,7 @@ from pathlib import Path
 from transformer_lite.data.corpora import (
     Corpus,
     Fault,
+    PlacedPair,
     SentencePair,
     fault_of,
     lines_of,
@@ -74,7 +75,7 @@ def _pair(tree: Tree | None, place: str) -> SentencePair | Fault:
         return Fault("no word", place, remedy)
     pair = " ".join(tree.words()), " ".join(linearized(tree))
     faults = (fault_of(side, place, remedy) for side in pair)
-    return next(filter(None, faults), pair)
+    return next(filter(None, faults), PlacedPair.at(place, pair))
 
 
 def _text(path: Path) -> Iterator[str]:
@@ -179,13 +180,15 @@ def _download_craft() -> dict[str, list[Path]]:
         listed = downloaded(
             "treebank-craft", f"articles/ids/craft-ids-{name}.txt", CRAFT_ADDRESSES
         )
-        trees = [
-            f"structural-annotation/treebank/penn/{article}.tree"
-            for article in listed.read_text(encoding="utf-8").split()
-        ]
-        files[split] = [
-            downloaded("treebank-craft", name, CRAFT_ADDRESSES) for name in trees
-        ]
+        files[split] = []
+        for article in listed.read_text(encoding="utf-8", errors="replace").split():
+            if not article.isdecimal():
+                raise ValueError(
+                    f"{listed}: not a list of articles, which are numbers ({article}); "
+                    "delete it and start again"
+                )
+            tree = f"structural-annotation/treebank/penn/{article}.tree"
+            files[split].append(downloaded("treebank-craft", tree, CRAFT_ADDRESSES))
     return files
 
 
@@ -196,7 +199,7 @@ GUM_GENRES = ("academic", "bio", "court", "interview", "news", "voyage")
 def _download_gum() -> dict[str, list[Path]]:
     """The documents of six genres, by GUM's own page of splits."""
     page = downloaded("treebank-gum-silver", "splits.md", GUM_ADDRESSES).read_text(
-        encoding="utf-8"
+        encoding="utf-8", errors="replace"
     )
     files = {}
     for split, name in {"train": "train", "valid": "dev", "test": "test"}.items():
@@ -263,6 +266,7 @@ def load_treebank(
         ValueError: There is no such treebank, or a file is missing or not the
             published one.
     """
+    _require_silver(silver)  # before anything is downloaded
     splits = TREEBANKS[name].splits()
     return _corpus_of(name, splits, ("en", TREES), silver, drop_tags)
 
@@ -285,9 +289,20 @@ def treebank_of_files(
         drop_tags: As for `load_treebank`.
         language: Code of the words' language; empty if it is not known.
     """
+    _require_silver(silver)
     given = {"train": train, "valid": valid} | ({"test": test} if test else {})
     splits = {split: TreeFiles(paths) for split, paths in given.items()}
     return _corpus_of("trees", splits, (language, TREES), silver, drop_tags)
+
+
+def _require_silver(silver: Sequence[str]) -> None:
+    """See that there are these further trees."""
+    for further in silver:
+        if further not in TREEBANKS and not Path(further).exists():
+            raise ValueError(
+                f"--silver {further}: neither a treebank nor a file; give "
+                f"{', '.join(TREEBANKS)}, or a file of trees in brackets"
+            )
 
 
 def _corpus_of(
