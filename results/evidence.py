@@ -22,10 +22,9 @@ from results.scores import lowercased_bleu
 from transformer_lite.batching import fixed_batches
 from transformer_lite.config import recipe_from_dict
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import TREES
 from transformer_lite.files import write_whole
-from transformer_lite.inference.brackets import score_brackets
-from transformer_lite.inference.scores import score
+from transformer_lite.inference.brackets import BracketScores
+from transformer_lite.inference.scores import score_outputs
 from transformer_lite.inference.translator import Translator
 from transformer_lite.training.checkpoint import load_weights
 from transformer_lite.training.folder import RunFolder
@@ -194,10 +193,8 @@ def choose_search(translator: Translator, run: Run) -> list[dict[str, float]]:
     for beam_size, alpha in run.searches:
         search = replace(translator.search, beam_size=beam_size, alpha=alpha)
         outputs = translator.translate(sources, search)
-        if corpus.languages[1] == TREES:
-            found = score_brackets(sources, references, outputs).f1_all
-        else:
-            found = score(outputs, references, corpus.languages[1]).bleu
+        scores = score_outputs(sources, references, outputs, corpus.languages[1])
+        found, *_ = scores.main().values()
         tried.append({"beam_size": beam_size, "alpha": alpha, "score": round(found, 4)})
     if tried:
         best = max(tried, key=lambda one: one["score"])
@@ -231,11 +228,11 @@ def scores_of_outputs(
 ) -> dict[str, Any]:
     """How close outputs come to a split's references: all that needs no model."""
     sources, references = corpus.text(split)
-    if corpus.languages[1] == TREES:
-        return asdict(score_brackets(sources, references, outputs))
+    found = score_outputs(sources, references, outputs, corpus.languages[1])
+    if isinstance(found, BracketScores):
+        return asdict(found)
     bleu, signature = lowercased_bleu(outputs, references)
-    found = asdict(score(outputs, references, corpus.languages[1]))
-    return found | {"lowercased_bleu": bleu, "lowercased_signature": signature}
+    return asdict(found) | {"lowercased_bleu": bleu, "lowercased_signature": signature}
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

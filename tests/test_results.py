@@ -118,7 +118,11 @@ def test_the_search_that_does_best_on_the_validation_set_is_taken(made, monkeypa
     run = replace(SMALL, searches=((1, 0.0), (2, 0.5), (3, 1.0)))
     translator = evidence.translator_of(run)
     bleu = iter([3.0, 9.0, 5.0])
-    monkeypatch.setattr(evidence, "score", lambda *_: SimpleNamespace(bleu=next(bleu)))
+    monkeypatch.setattr(
+        evidence,
+        "score_outputs",
+        lambda *_: SimpleNamespace(main=lambda: {"f1": next(bleu), "other": 100.0}),
+    )
     tried = evidence.choose_search(translator, run)
     assert [one["score"] for one in tried] == [3.0, 9.0, 5.0]
     assert (translator.search.beam_size, translator.search.alpha) == (2, 0.5)

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import trees
 
 from transformer_lite.data.trees import (
     NotATreeError,
-    Tree,
     linearized,
     normalized,
     read_trees,
@@ -18,19 +18,11 @@ from transformer_lite.data.trees import (
 DOG = "(S (NP (DT The) (NN dog)) (VP (VBZ sleeps)) (. .))"
 DOG_TOKENS = "(S (NP DT NN )NP (VP VBZ )VP . )S"
 
-labels = st.sampled_from(["S", "NP", "VP", "PP", "WHADVP", "X"])
-tags = st.sampled_from(["DT", "NN", "PRP$", ".", "``", "-LRB-", "$"])
-words = st.text("abcé†-'.,$", min_size=1, max_size=5)
-leaves = st.builds(lambda tag, word: Tree(tag, (word,)), tags, words)
-trees = st.recursive(
-    leaves,
-    lambda nodes: st.builds(
-        lambda label, children: Tree(label, tuple(children)),
-        labels,
-        st.lists(nodes, min_size=1, max_size=4),
-    ),
-    max_leaves=20,
-).filter(lambda tree: not tree.is_tag)
+TREES = trees(
+    labels=["S", "NP", "VP", "PP", "WHADVP", "X"],
+    tags=["DT", "NN", "PRP$", ".", "``", "-LRB-", "$"],
+    words=st.text("abcé†-'.,$", min_size=1, max_size=5),
+)
 
 
 def read(*lines):
@@ -43,13 +35,13 @@ def normal(text):
 
 
 @settings(deadline=None)
-@given(tree=trees)
+@given(tree=TREES)
 def test_a_tree_is_read_as_it_was_written(tree):
     assert read(str(tree)) == [tree]
 
 
 @settings(deadline=None)
-@given(tree=trees)
+@given(tree=TREES)
 def test_a_tree_comes_back_from_its_tokens(tree):
     assert tree_of(linearized(tree), tree.words()) == tree
 
@@ -166,7 +158,7 @@ def test_a_sequence_that_is_no_tree_is_named(tokens, kind):
 
 
 @settings(deadline=None)
-@given(tree=trees, data=st.data())
+@given(tree=TREES, data=st.data())
 def test_any_sequence_is_a_tree_over_its_words_or_named(tree, data):
     tokens = linearized(tree)
     places = st.integers(0, len(tokens) - 1)

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import trees
 
 from transformer_lite.data.trees import (
     Tree,
@@ -154,21 +155,15 @@ def test_every_output_needs_a_reference():
         score_brackets(["dog"], ["(NP NN )NP"], [])
 
 
-labels = st.sampled_from(["S", "NP", "VP", "PRT", "ADVP", "TOP"])
-leaves = st.sampled_from(["DT", "NN", ".", ",", "``"]).map(lambda t: Tree(t, ("a",)))
-trees = st.recursive(
-    leaves,
-    lambda nodes: st.builds(
-        lambda label, children: Tree(label, tuple(children)),
-        labels,
-        st.lists(nodes, min_size=1, max_size=4),
-    ),
-    max_leaves=15,
-).filter(lambda tree: not tree.is_tag)
+TREES = trees(
+    labels=["S", "NP", "VP", "PRT", "ADVP", "TOP"],
+    tags=["DT", "NN", ".", ",", "``"],
+    words=st.just("a"),
+)
 
 
 @settings(deadline=None)
-@given(tree=trees)
+@given(tree=TREES)
 def test_a_tree_against_itself_is_perfect(tree):
     counted = brackets(tree, tree).total()
     found = score([tree], [tree])
@@ -182,7 +177,7 @@ def flat(gold):
 
 
 @settings(deadline=None)
-@given(golds=st.lists(trees, min_size=1, max_size=5), data=st.data())
+@given(golds=st.lists(TREES, min_size=1, max_size=5), data=st.data())
 def test_the_order_of_sentences_does_not_matter(golds, data):
     outputs = [
         data.draw(st.sampled_from([gold, flat(gold), "(S NN"])) for gold in golds
@@ -193,7 +188,7 @@ def test_the_order_of_sentences_does_not_matter(golds, data):
 
 
 @settings(deadline=None)
-@given(golds=st.lists(trees, min_size=1, max_size=5), data=st.data())
+@given(golds=st.lists(TREES, min_size=1, max_size=5), data=st.data())
 def test_a_further_sentence_without_a_tree_never_raises_the_score(golds, data):
     outputs = [data.draw(st.sampled_from([gold, flat(gold)])) for gold in golds]
     found = score(golds, outputs)

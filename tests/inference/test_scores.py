@@ -13,7 +13,9 @@ from transformer_lite.config import ModelConfig, SearchConfig
 from transformer_lite.data.corpora import Corpus
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.inference.scores import ValidationSamples, score
+from transformer_lite.data.trees import TREES
+from transformer_lite.inference.brackets import score_brackets
+from transformer_lite.inference.scores import ValidationSamples, score, score_outputs
 from transformer_lite.model import Transformer
 
 HYPOTHESES = ["The cat sat on a mat.", "Dogs don't bark, often.", "Ja!", "Same line."]
@@ -150,6 +152,17 @@ def test_validation_of_a_parser_scores_brackets(tmp_path):
     assert found["valid_well_formed"] == 50
     assert found["valid_f1"] == pytest.approx(100 * 2 / 3)
     assert "valid_bleu" not in found
+
+
+def test_outputs_are_scored_as_the_language_asks():
+    text = score_outputs(CHINESE, REFERENCE, CHINESE, "zh", "intl")
+    assert text == score(CHINESE, REFERENCE, "zh", "intl")
+    assert text.main() == {"bleu": text.bleu}
+    sources, golds = ["the dog", "rain"], ["(NP DT NN )NP", "(NP NN )NP"]
+    found = score_outputs(sources, golds, [golds[0], "(NP"], TREES)
+    assert found == score_brackets(sources, golds, [golds[0], "(NP"])
+    assert found.f1 == 100  # of the one that is a tree
+    assert found.main() == {"f1": pytest.approx(100 * 2 / 3), "well_formed": 50}
 
 
 def test_case_counts():

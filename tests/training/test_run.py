@@ -128,7 +128,8 @@ def test_a_finished_run_ends_with_a_summary(recipe, tmp_path, capsys):
 
 
 def test_validation_bleu_is_recorded(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(scores, "score", lambda *_: SimpleNamespace(bleu=31.25))
+    found = SimpleNamespace(main=lambda: {"bleu": 31.25})
+    monkeypatch.setattr(scores, "score_outputs", lambda *_: found)
     train_recipe(recipe, tmp_path / "run", ValidationSamples)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     found = [json.loads(line)["valid_bleu"] for line in lines if "valid_bleu" in line]

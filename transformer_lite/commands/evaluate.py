@@ -40,8 +40,7 @@ class Evaluate(Search):
     def run(self) -> None:
         """Print a table, and write the same as JSON."""
         from transformer_lite.data.store import PreparedCorpus
-        from transformer_lite.inference.brackets import score_brackets
-        from transformer_lite.inference.scores import bleu_of, score
+        from transformer_lite.inference.scores import bleu_of, score_outputs
         from transformer_lite.training.step import validate
 
         folder = self.trained()
@@ -56,22 +55,19 @@ class Evaluate(Search):
         sources, references = corpus.text(self.split)
         batches = self._batches(corpus, recipe)
         language = corpus.languages[1] or folder.languages()[1]
-        is_parser = language == TREES
-        if is_parser and self.tokenize:
-            raise ValueError(
-                "--tokenize is for BLEU, and trees have none; leave it out"
-            )
-        if not is_parser:
-            bleu_of(language, self.tokenize)  # refuses a wrong name before all the work
+        if self.tokenize:  # before all the work
+            if language == TREES:
+                raise ValueError(
+                    "--tokenize is for BLEU, and trees have none; leave it out"
+                )
+            bleu_of(language, self.tokenize)
         with self.translator() as (translator, weights):
             translations = translator.translate(sources)
         if self.translations:
             text = "".join(f"{line}\n" for line in translations).encode("utf-8")
             write_whole(self.translations, lambda partial: partial.write_bytes(text))
-        scores = (
-            score_brackets(sources, references, translations)
-            if is_parser
-            else score(translations, references, language, self.tokenize)
+        scores = score_outputs(
+            sources, references, translations, language, self.tokenize
         )
         report = validate(translator.model, batches, recipe.train.label_smoothing)
         results = {**asdict(scores), "loss": report.loss, "nll": report.nll}

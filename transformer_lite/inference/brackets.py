@@ -56,6 +56,10 @@ class BracketScores:
     ill_formed: dict[str, int]
     """What is wrong with outputs that are no trees, and with how many."""
 
+    def main(self) -> dict[str, float]:
+        """What to watch; the first of it is what to choose by."""
+        return {"f1": self.f1_all, "well_formed": self.well_formed}
+
 
 def score_brackets(
     sentences: Sequence[str], references: Sequence[str], outputs: Sequence[str]

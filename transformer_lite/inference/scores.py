@@ -20,7 +20,7 @@ from tqdm import tqdm
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import TREES
-from transformer_lite.inference.brackets import score_brackets
+from transformer_lite.inference.brackets import BracketScores, score_brackets
 from transformer_lite.inference.translator import Translator
 
 SCORED = 200
@@ -55,6 +55,35 @@ class Scores:
     exact_match: float
     """Percentage of translations that equal their reference."""
     sentences: int
+
+    def main(self) -> dict[str, float]:
+        """What to watch; the first of it is what to choose by."""
+        return {"bleu": self.bleu}
+
+
+def score_outputs(
+    sources: Sequence[str],
+    references: Sequence[str],
+    outputs: Sequence[str],
+    language: str = "",
+    tokenize: str | None = None,
+) -> Scores | BracketScores:
+    """How close outputs come to references: where these are trees, by their brackets.
+
+    Args:
+        sources: What a model was given.
+        references: What it should have made of each.
+        outputs: What it made of them.
+        language: Code of the language of references; `TREES` for trees.
+        tokenize: For text, how BLEU finds words, by sacrebleu's name for it.
+
+    Raises:
+        ValueError: Sacrebleu has no such tokenizer, or not all that it needs; or a
+            reference is no tree.
+    """
+    if language == TREES:
+        return score_brackets(sources, references, outputs)
+    return score(outputs, references, language, tokenize)
 
 
 def score(
@@ -162,10 +191,8 @@ class ValidationSamples:
             tqdm.write(f"  source       {source}", file=sys.stderr)
             tqdm.write(f"  reference    {reference}", file=sys.stderr)
             tqdm.write(f"  translation  {translation}", file=sys.stderr)
-        return {**self._scores(translations), "translations": translations[:SHOWN]}
-
-    def _scores(self, translations: Sequence[str]) -> dict[str, float]:
-        if self.language == TREES:
-            found = score_brackets(self.sources, self.references, translations)
-            return {"valid_f1": found.f1_all, "valid_well_formed": found.well_formed}
-        return {"valid_bleu": score(translations, self.references, self.language).bleu}
+        scores = score_outputs(
+            self.sources, self.references, translations, self.language
+        )
+        found = {f"valid_{name}": value for name, value in scores.main().items()}
+        return {**found, "translations": translations[:SHOWN]}
