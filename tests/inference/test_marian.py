@@ -344,7 +344,19 @@ def test_the_sides_are_in_our_words():
         ({"d_model": 24.0}, "d_model = 24.0 is impossible"),
         ({"encoder_layers": True}, "encoder_layers = True is impossible"),
         ({"scale_embedding": 1}, "scale_embedding = 1 is impossible"),
-        ({"decoder_attention_heads": 7}, "num_heads = 7 is impossible"),
+        ({"d_model": 0}, "d_model = 0 is impossible; get"),
+        ({"decoder_layers": 0}, "decoder_layers = 0 is impossible; get"),
+        ({"encoder_ffn_dim": -1}, "encoder_ffn_dim = -1 is impossible; get"),
+        ({"vocab_size": 3}, "vocab_size = 3 is impossible; get"),
+        ({"decoder_vocab_size": 0}, "decoder_vocab_size = 0 is impossible; get"),
+        ({"decoder_start_token_id": VOCAB}, "decoder_start_token_id = 37 is imp"),
+        ({"max_position_embeddings": 1}, "max_position_embeddings = 1 is imposs"),
+        ({"dropout": 1.0}, "dropout = 1.0 is impossible; get"),
+        *(
+            ({name: heads}, f"{name} = {heads} is impossible with d_model = 24; get")
+            for name in ("encoder_attention_heads", "decoder_attention_heads")
+            for heads in (0, 7)
+        ),
     ],
 )
 def test_another_model_is_named(changes, message):

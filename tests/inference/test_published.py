@@ -1,7 +1,6 @@
 """Published models are downloaded, read and searched as they ask to be."""
 
 import json
-import pickle
 import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -162,8 +161,9 @@ def test_an_older_model_has_its_settings_in_its_configuration(copy, file):
     assert (search.beam_size, search.alpha) == (6, 0.5)
 
 
-def test_a_model_without_settings_has_the_papers_beam(copy):
-    (copy / "generation_config.json").write_text("{}")
+@pytest.mark.parametrize("settings", ["{}", '{"num_beams": null}'])
+def test_a_model_without_settings_has_the_papers_beam(copy, settings):
+    (copy / "generation_config.json").write_text(settings)
     assert load_published(copy).search.beam_size == SearchConfig().beam_size
 
 
@@ -173,18 +173,26 @@ def test_a_model_without_settings_has_the_papers_beam(copy):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("config.json", None, "config.json: cannot be read .*download"),
-        ("config.json", b"{", "config.json: cannot be read"),
+        ("config.json", None, "has no config.json; give a Marian model, all of its"),
+        ("config.json", b"{", "config.json: cannot be read .*download"),
         ("config.json", b"[]", "config.json: holds no table"),
         ("config.json", b'{"model_type": "t5"}', "config.json: model_type = 't5'"),
-        ("vocab.json", None, "vocab.json: not a numbered list"),
-        ("source.spm", None, "source.spm: not a sentencepiece model"),
+        ("vocab.json", None, "has no vocab.json; give a Marian model, all of its"),
+        ("vocab.json", b"[]", "vocab.json: not a numbered list"),
+        ("source.spm", None, "has no source.spm; give a Marian model, all of its"),
+        ("source.spm", b"", "source.spm: not a sentencepiece model"),
         ("target.spm", b"", "target.spm: not a sentencepiece model"),
         ("model.safetensors", b"half", "model.safetensors: not a file of weights"),
-        ("model.safetensors", None, "neither model.safetensors nor pytorch_model.bin"),
+        ("model.safetensors", None, "has no model.safetensors or pytorch_model.bin"),
         ("generation_config.json", b"{", "generation_config.json: cannot be read"),
-        ("generation_config.json", b'{"num_beams": 0}', "config.json: beam_size = 0"),
-        ("generation_config.json", b'{"num_beams": "x"}', "generation_config.json: "),
+        *(
+            ("generation_config.json", content, r"num_beams = .* whole number from 1")
+            for content in (b'{"num_beams": 0}', b'{"num_beams": "4"}')
+        ),
+        *(
+            ("generation_config.json", content, r"length_penalty = .* only 0 or more")
+            for content in (b'{"length_penalty": -1}', b'{"length_penalty": [1]}')
+        ),
     ],
 )
 def test_a_damaged_folder_is_named(copy, file, content, message):
@@ -211,11 +219,25 @@ class Harm:
         return (exec, ("raise SystemExit('harm done')",))
 
 
-@pytest.mark.parametrize("content", [pickle.dumps(Harm(), 2), b"", b"half"])
-def test_a_pickle_that_is_no_weights_does_no_harm(copy, content):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (Harm(), "refused: it holds exec beside .*; give .* as model.safetensors"),
+        ({"a": Harm()}, "refused: it holds exec beside"),
+        ([1, 2], "not a table of tensors .*download"),
+        ({"step": 7}, "not a table of tensors .'step' is of the type int"),
+        (b"", "not a file of weights"),
+        (b"half", "not a file of weights"),
+    ],
+)
+def test_a_pickle_that_is_no_weights_does_no_harm(copy, content, message):
     (copy / "model.safetensors").unlink()
-    (copy / "pytorch_model.bin").write_bytes(content)
-    with pytest.raises(ValueError, match=r"pytorch_model\.bin: not a file of w"):
+    path = copy / "pytorch_model.bin"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save(content, path)
+    with pytest.raises(ValueError, match=rf"pytorch_model\.bin: {message}"):
         load_published(copy)
 
 
@@ -375,6 +397,16 @@ def test_translate_takes_settings_of_the_search(model, translator, tmp_path, cap
     options = ["--beam", "1", "--alpha", "0"]
     main(["translate", str(model[1]), str(tmp_path / "in"), *options])
     assert capsys.readouterr().out == f"{expected}\n"
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_evaluate_says_how_a_published_model_is_scored(model, capsys, by_name):
+    name = f"hf:{NAME}" if by_name else str(model[1])
+    with pytest.raises(SystemExit):
+        main(["evaluate", name])
+    shown = capsys.readouterr().err
+    assert f"{name}: a published model, and scores are those of a run" in shown
+    assert f"(transformer-lite translate {name} FILE --out OUT)" in shown
 
 
 def test_a_checkpoint_of_a_published_model_is_refused(model, capsys):

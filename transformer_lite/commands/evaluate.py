@@ -40,9 +40,16 @@ class Evaluate(Search):
     def run(self) -> None:
         """Print a table, and write the same as JSON."""
         from transformer_lite.data.store import PreparedCorpus
+        from transformer_lite.inference.published import is_published
         from transformer_lite.inference.scores import bleu_of, score_outputs
         from transformer_lite.training.step import validate
 
+        if is_published(self.folder):
+            raise ValueError(
+                f"{self.folder}: a published model, and scores are those of a run on "
+                "its corpus; have it translate a file (transformer-lite translate "
+                f"{self.folder} FILE --out OUT), then: sacrebleu REFERENCE -i OUT"
+            )
         folder = self.trained()
         recipe = folder.recipe()
         if not self.data and not recipe.data.is_dir():

@@ -136,17 +136,39 @@ class MarianConfig:
         return cls(**{name: given[name] for name in types})
 
     def __post_init__(self) -> None:
-        """Refuse what neither stack can be."""
-        self.side("encoder")
-        self.side("decoder")
+        """Refuse what no model can be."""
+        sizes = [entry.name for entry in fields(self) if entry.type is int]
+        possible = {name: getattr(self, name) >= 1 for name in sizes}
+        for name in ("vocab_size", "decoder_vocab_size"):  # PAD, EOS, UNK and a piece
+            size = getattr(self, name)
+            possible[name] = size is None or size >= 4
+        start, rows = self.decoder_start_token_id, self.side_size("decoder")
+        possible["decoder_start_token_id"] = start is None or 0 <= start < rows
+        # Half of them are left for what a translation has more than its source.
+        possible["max_position_embeddings"] = self.max_position_embeddings >= 2
+        possible["dropout"] = 0 <= self.dropout < 1
+        for name in ("encoder_attention_heads", "decoder_attention_heads"):
+            heads = getattr(self, name)
+            possible[name] = heads >= 1 and self.d_model % heads == 0
+        for name, is_possible in possible.items():
+            if not is_possible:
+                width = f" with d_model = {self.d_model}" if "heads" in name else ""
+                raise ValueError(
+                    f"{name} = {getattr(self, name)!r} is impossible{width}; get the "
+                    "file again"
+                )
+
+    def side_size(self, name: str) -> int:
+        """Size of the vocabulary of the "encoder" or of the "decoder"."""
+        if name == "decoder" and not self.share_encoder_decoder_embeddings:
+            return self.decoder_vocab_size or self.vocab_size
+        return self.vocab_size
 
     def side(self, name: str) -> ModelConfig:
         """The shape of the "encoder" or of the "decoder" in our words."""
-        size = self.vocab_size
-        if name == "decoder" and not self.share_encoder_decoder_embeddings:
-            size = self.decoder_vocab_size or size
         return ModelConfig(
-            vocab_size=size + 1,  # with BOS, which to Marian is the same as PAD
+            vocab_size=self.side_size(name)
+            + 1,  # with BOS, which to Marian is the same as PAD
             num_layers=getattr(self, f"{name}_layers"),
             d_model=self.d_model,
             d_ff=getattr(self, f"{name}_ffn_dim"),

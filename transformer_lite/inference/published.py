@@ -19,6 +19,7 @@ Tests: tests/inference/test_published.py
 """
 
 import json
+import math
 import os
 import re
 from dataclasses import replace
@@ -79,12 +80,15 @@ def load_published(model: str | Path) -> Translator:
     """
     model = Path(model)
     folder = _downloaded(model.as_posix()) if _is_on_hub(model) else model
+    _require((folder / "config.json").exists(), model, "config.json")
     config = _config(folder / "config.json")
+    for file in NEEDED:
+        _require((folder / file).exists(), model, file)
     shared, own = folder / "vocab.json", folder / "target_vocab.json"
-    source = Numbering.read(shared, config.side("encoder").vocab_size - 1)
+    source = Numbering.read(shared, config.side_size("encoder"))
     target = Numbering.read(
         own if own.exists() else shared,
-        config.side("decoder").vocab_size - 1,
+        config.side_size("decoder"),
         config.decoder_start_token_id,
     )
     tokenizers = [
@@ -92,8 +96,7 @@ def load_published(model: str | Path) -> Translator:
         for side, numbering in (("source", source), ("target", target))
     ]
     path = next((folder / n for n in WEIGHTS if (folder / n).exists()), None)
-    if path is None:
-        raise ValueError(f"{folder}: has neither {' nor '.join(WEIGHTS)}; {REMEDY}")
+    _require(path is not None, model, " or ".join(WEIGHTS))
     try:
         transformer = assemble(config, _tensors(path), source.order, target.order)
     except ValueError as error:
@@ -123,15 +126,28 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by their names; of a pickled one nothing else is read."""
+    """The tensors of a file by their names; a pickle with anything else is refused."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle can raise anything
+        if other := re.search(r"GLOBAL ([\w.]+)", str(error)):
+            raise ValueError(
+                f"refused: it holds {other[1]} beside tensors, and to read that can "
+                f"run any program; give the same weights as {WEIGHTS[0]}"
+            ) from error
         raise ValueError(
             f"not a file of weights ({type(error).__name__}); {REMEDY}"
         ) from error
+    table = tensors if isinstance(tensors, dict) else {"": tensors}
+    for name, value in table.items():
+        if not isinstance(value, Tensor):
+            raise ValueError(
+                f"not a table of tensors ({name!r} is of the type "
+                f"{type(value).__name__}); {REMEDY}"
+            )
+    return tensors
 
 
 def _search(folder: Path, max_len: int) -> SearchConfig:
@@ -140,15 +156,20 @@ def _search(folder: Path, max_len: int) -> SearchConfig:
     path = path if path.exists() else folder / "config.json"
     default = SearchConfig()
     try:
-        given = _json(path)
-        return replace(
-            default,
-            beam_size=given.get("num_beams", default.beam_size),
-            alpha=given.get("length_penalty", 1.0),  # as transformers has it
-            max_extra=min(default.max_extra, max_len // 2),
-        )
-    except (ValueError, TypeError) as error:
+        given = {name: v for name, v in _json(path).items() if v is not None}
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    beams = given.get("num_beams", default.beam_size)
+    penalty = given.get("length_penalty", 1.0)  # as transformers has it
+    if type(beams) is not int or beams < 1:
+        raise ValueError(f"{path}: num_beams = {beams!r}; write a whole number from 1")
+    if type(penalty) not in (int, float) or not 0 <= penalty < math.inf:
+        raise ValueError(
+            f"{path}: length_penalty = {penalty!r}, and only 0 or more is computed "
+            "here; write such a number"
+        )
+    extra = min(default.max_extra, max_len // 2)
+    return replace(default, beam_size=beams, alpha=penalty, max_extra=extra)
 
 
 def _downloaded(name: str) -> Path:
@@ -175,10 +196,10 @@ def _downloaded(name: str) -> Path:
     return folder
 
 
-def _require(found: bool, name: str, file: str) -> None:
+def _require(found: bool, name: str | Path, file: str) -> None:
     if not found:
         raise ValueError(
-            f"{name}: has no {file}; give a Marian model, such as "
+            f"{name}: has no {file}; give a Marian model, all of its files, such as "
             "hf:Helsinki-NLP/opus-mt-en-de"
         )
 
