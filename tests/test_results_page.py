@@ -1,6 +1,7 @@
 """The page of results shows what the files of results say, and nothing else."""
 
 import importlib.util
+import json
 
 import numpy as np
 import pytest
@@ -136,6 +137,8 @@ def test_runs_that_diverged_are_shown_as_such():
     listed = page.diverged({"warmup/post_norm_1": both}).splitlines()
     assert "- `warmup/post_norm_1-2`: after step 1,234" in listed
     assert page.translation({"multi30k_en_de": both}) == ""
+    digest = json.loads(page.digest({"warmup/post_norm_1": one}, None))["runs"]
+    assert [run.get("diverged") for run in digest["warmup/post_norm_1"]] == [None, True]
 
 
 def test_no_correlation_is_given_without_all_rows_of_the_table():

@@ -450,13 +450,16 @@ def render(results: Results, decoded: Result | None = None) -> str:
 
 
 KEPT = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
+KEPT += ("diverged",)  # which only some have
 """What chapters show of a result."""
 
 
 def digest(results: Results, decoded: Result | None) -> str:
     """What chapters read: of each experiment its seeds, and the ways to decode."""
     runs = {
-        name: [{key: result[key] for key in KEPT} for result in of_name]
+        name: [
+            {key: result[key] for key in KEPT if key in result} for result in of_name
+        ]
         for name, of_name in sorted(results.items())
         if of_name
     }
