@@ -1,0 +1,111 @@
+"""Wrong answers to the exercises of 6.1, by check and by mistake."""
+
+from collections import Counter
+
+
+def grams(words, n):
+    return Counter(zip(*(words[i:] for i in range(n)), strict=False))
+
+
+def ends(words, n):
+    return Counter((gram[0], gram[-1]) for gram in grams(words, n).elements())
+
+
+def matches(allowed_of):
+    """Clipped matches with another way to say how often an n-gram may count."""
+    return lambda words, references, n: (
+        grams(words, n) & allowed_of([grams(r, n) for r in references])
+    ).total()
+
+
+def every_gram_of_a_reference(words, references, n):
+    known = set().union(*(grams(reference, n) for reference in references))
+    return sum(gram in known for gram in grams(words, n).elements())
+
+
+def different_grams(words, references, n):
+    known = set().union(*(grams(reference, n) for reference in references))
+    return len(known & set(grams(words, n)))
+
+
+def pairs_of(scores, k, columns):
+    return [divmod(i, columns) for i in scores.flatten().topk(k).indices.tolist()]
+
+
+WRONG = {
+    "check_matches": {
+        "no clipping": every_gram_of_a_reference,
+        "each n-gram once": different_grams,
+        "the first reference alone": matches(lambda counts: counts[0]),
+        "the counts of all references added": matches(
+            lambda counts: sum(counts, Counter())
+        ),
+        "single words": lambda words, references, n: matches(
+            lambda counts: max(counts, key=Counter.total)
+        )(words, references, 1),
+        "the longest reference": matches(lambda counts: max(counts, key=Counter.total)),
+        "a constant": lambda words, references, n: 2,
+        "substrings": lambda words, references, n: sum(
+            min(count, max(" ".join(r).count(" ".join(gram)) for r in references))
+            for gram, count in grams(words, n).items()
+        ),
+        "first and last word": lambda words, references, n: (
+            ends(words, n) & max((ends(r, n) for r in references), key=Counter.total)
+        ).total(),
+    },
+    "check_continuations": {
+        "the beams' past forgotten": lambda old, new, k: pairs_of(new, k, new.size(1)),
+        "beam and token exchanged": lambda old, new, k: [
+            (token, beam)
+            for beam, token in pairs_of(old[:, None] + new, k, new.size(1))
+        ],
+        "the worst": lambda old, new, k: pairs_of(
+            -(old[:, None] + new), k, new.size(1)
+        ),
+        "probabilities of the new, logarithms of the old": lambda old, new, k: pairs_of(
+            old[:, None] + new.exp(), k, new.size(1)
+        ),
+        "the best of each beam": lambda old, new, k: [
+            (beam, int(new[beam].argmax())) for beam in range(len(old))
+        ],
+        "in bfloat16": lambda old, new, k: pairs_of(
+            (old[:, None] + new).bfloat16(), k, new.size(1)
+        ),
+        "the new weighted": lambda old, new, k: pairs_of(
+            old[:, None] + 1.2 * new, k, new.size(1)
+        ),
+        "the old weighted": lambda old, new, k: pairs_of(
+            0.9 * old[:, None] + new, k, new.size(1)
+        ),
+        "unsorted": lambda old, new, k: sorted(
+            pairs_of(old[:, None] + new, k, new.size(1))
+        ),
+    },
+    "check_can_still_win": {
+        "no penalty": lambda f, m, u, L, alpha: u > f,
+        "the penalty of its present length": lambda f, m, u, L, alpha: (
+            u / ((5 + m) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
+        ),
+        "lengths exchanged": lambda f, m, u, L, alpha: (
+            u / ((5 + m) / 6) ** alpha > f / ((5 + L) / 6) ** alpha
+        ),
+        "divided by the length": lambda f, m, u, L, alpha: u / L > f / m,
+        "powers of the length": lambda f, m, u, L, alpha: u / L**alpha > f / m**alpha,
+        "0.6 whatever α": lambda f, m, u, L, alpha: (
+            u / ((5 + L) / 6) ** (0.6 * (alpha > 0)) > f / ((5 + m) / 6) ** 0.6
+        ),
+        "half of the way": lambda f, m, u, L, alpha: (
+            u / ((5 + (L + m) // 2) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
+        ),
+        "one token more": lambda f, m, u, L, alpha: (
+            u / ((6 + L) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
+        ),
+        "or as good": lambda f, m, u, L, alpha: (
+            u / ((5 + L) / 6) ** alpha >= f / ((5 + m) / 6) ** alpha
+        ),
+        "always": lambda f, m, u, L, alpha: True,
+        "the sign": lambda f, m, u, L, alpha: (
+            u * ((5 + L) / 6) ** alpha > f * ((5 + m) / 6) ** alpha
+        ),
+    },
+}
