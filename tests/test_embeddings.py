@@ -70,6 +70,32 @@ def test_an_odd_d_model_drops_the_last_cosine():
     assert sinusoidal_encoding(LENGTH, 7).shape == (LENGTH, 7)
 
 
+def authors_encoding(length, d_model):
+    """The formula of tensor2tensor's get_timing_signal_1d, entry by entry."""
+    pairs = d_model // 2
+    table = torch.zeros(length, d_model, dtype=torch.float64)
+    for pos in range(length):
+        for pair in range(pairs):
+            angle = pos * math.exp(-pair * math.log(10_000) / (pairs - 1))
+            table[pos, pair] = math.sin(angle)
+            table[pos, pairs + pair] = math.cos(angle)
+    return table
+
+
+def test_the_authors_table_is_no_permutation_of_the_formulas():
+    theirs, ours = authors_encoding(100, 512), exact_encoding(100, 512)
+    reordered = torch.cat([ours[:, 0::2], ours[:, 1::2]], dim=1)
+    assert (theirs - reordered).abs().max().item() == pytest.approx(0.14, abs=0.005)
+    for table, slowest in [(theirs, 20_000 * math.pi), (reordered, 60_611)]:
+        turn = table[1, 255].asin().item()
+        assert 2 * math.pi / turn == pytest.approx(slowest, abs=0.5)
+
+
+def test_the_authors_table_ends_in_zeros_where_ours_ends_in_a_sine():
+    assert not authors_encoding(LENGTH, 7)[:, 6].any()
+    assert exact_encoding(LENGTH, 7)[1:, 6].all()
+
+
 def test_no_two_positions_have_the_same_encoding():
     distances = torch.cdist(*[exact_encoding(1_009, 16)] * 2)
     distances.fill_diagonal_(math.inf)

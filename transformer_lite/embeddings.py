@@ -27,8 +27,9 @@ def sinusoidal_encoding(
     position = torch.arange(length, dtype=torch.float64)[:, None]
     even_channel = torch.arange(0, d_model, 2, dtype=torch.float64)
     angle = position / 10_000 ** (even_channel / d_model)
-    # Deviation D3: sine and cosine alternate as in the formula; the authors' code
-    # puts all sines first. An odd d_model drops the last cosine.
+    # Deviation D3: order and angles are the formula's. The authors' code puts all
+    # sines first and divides by d_model/2 - 1 where the formula has d_model/2.
+    # An odd d_model drops the last cosine.
     encoding = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
     return encoding[:, :d_model].to(torch.get_default_dtype())
 

@@ -141,7 +141,8 @@ def _decoder(spec: Any, decoder: Decoder) -> None:
 def _embed(spec: Any, embedding: Any, stack: Encoder | Decoder) -> None:
     embedding.weight = _array(stack.embedding.weight)
     spec.scale_embeddings = True  # by √d_model
-    # Written out: CTranslate2's own have all sines first (Deviation D3).
+    # Written out: CTranslate2's own are those of the authors' code (Deviation D3),
+    # counted from 1.
     spec.position_encodings.encodings = _array(stack.positions.encoding)
 
 

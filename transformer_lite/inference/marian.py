@@ -28,7 +28,8 @@ Why the logits stay what they are:
 - *Channels.* Permute the channels of embeddings and positions, the columns of whatever
   reads such a vector, the rows of whatever writes one, and every LayerNorm: then all
   vectors between are permuted, and the logits are not. The paper's order of sines and
-  cosines and Marian's are one model (Deviation D3).
+  cosines and Marian's are one model. The angles are the paper's, as in the library
+  transformers; the program Marian itself has those of the authors' code (Deviation D3).
 - *Scale.* An embedding that is not scaled is W / √d_model, scaled. The same matrix then
   gives scores too small by √d_model, and the last LayerNorm, which they alone read, is
   made larger by it.
