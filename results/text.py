@@ -1,0 +1,217 @@
+"""Cut real text into tokens and batches, and count: what chapter 5.1 tells of it.
+
+    python -m results.text [OUT.json]
+
+Multi30k and Tatoeba come from where `prepare` has them. Counts are kept and no text;
+the file comes with the package: transformer_lite/book/text.json.
+"""
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from results.evidence import commit, conditions
+from transformer_lite import batching
+from transformer_lite.data.corpora import load_corpus
+from transformer_lite.tokenizer import UNK, Tokenizer
+
+RECORDING = Path("transformer_lite/book/text.json")
+
+SIZES = (250, 500, 1000, 2000, 4000, 8000, 16_000)
+"""Vocabularies that are learned from Multi30k."""
+FEW = 20
+"""A token that occurs less often than this is rare."""
+LANGUAGES = ("de", "ko", "zh")
+"""Languages that are held against English."""
+PAIRS, TEST_PAIRS, SIZE = 3200, 250, 4000
+"""Training and test pairs of each, and the vocabulary; Korean has no more pairs."""
+BUDGETS = (1000, 3125, 25_000)
+"""Tokens of a batch: of our recipe for Multi30k, of one of the paper's eight GPUs, and
+of the paper's step."""
+SENTENCES = 64
+"""Pairs of a batch that is counted in pairs."""
+SEEDS = (1, 2, 3, 4, 5)
+
+Sides = tuple[list[str], list[str]]
+
+
+def sides_of(name: str, target: str, split: str, most: int | None = None) -> Sides:
+    """The English and the other sentences of a split, or so many drawn at random."""
+    pairs = list(load_corpus(name, "en", target).splits[split])
+    if most is not None:
+        pairs = Random(1).sample(pairs, most)
+    english, other = zip(*pairs, strict=True)
+    return list(english), list(other)
+
+
+def checksum(lines: Iterable[str]) -> str:
+    """The SHA-256 of these lines, each with its end."""
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def mean_length(sequences: Sequence[Sequence]) -> float:
+    """Mean length of several sequences, rounded."""
+    return round(sum(map(len, sequences)) / len(sequences), 3)
+
+
+def side_counts(train: list[str], test: list[str]) -> dict[str, Any]:
+    """What can be counted of one language without a vocabulary."""
+    seen = Counter(word for line in train for word in line.split())
+    running = [word for line in test for word in line.split()]
+    return {
+        "sha256": {"train": checksum(train), "test": checksum(test)},
+        "characters": mean_length(test),
+        "bytes": mean_length([line.encode() for line in test]),
+        "words": mean_length([line.split() for line in test]),
+        "different_characters": len(set(chain.from_iterable(train))),
+        "different_words": len(seen),
+        "words_seen_once": sum(count == 1 for count in seen.values()),
+        "unseen_words": round(sum(w not in seen for w in running) / len(running), 4),
+    }
+
+
+def vocabulary_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
+    """What one shared vocabulary does to both sides."""
+    tokenizer = Tokenizer.train(chain(*train), size)
+    uses = Counter(chain.from_iterable(tokenizer.encode_all([*train[0], *train[1]])))
+    tokens = [tokenizer.encode_all(side) for side in test]
+    learned = range(UNK + 1, size)
+    return {
+        "size": size,
+        "tokens": [mean_length(ids) for ids in tokens],
+        "unknown": sum(ids.count(UNK) for side in tokens for ids in side),
+        "rare": sum(uses[id_] < FEW for id_ in learned),
+        "unused": sum(uses[id_] == 0 for id_ in learned),
+    }
+
+
+def sharing_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
+    """What one vocabulary of two languages shares, and how two of half its size cut."""
+    shared = Tokenizer.train(chain(*train), size)
+    separate = [Tokenizer.train(side, size // 2) for side in train]
+    uses = [Counter(chain.from_iterable(shared.encode_all(side))) for side in train]
+    both = uses[0].keys() & uses[1].keys()
+    pieces = dict(zip(both, shared.pieces(both), strict=True))
+    long = {id_ for id_, piece in pieces.items() if len(piece.strip("▁")) >= 3}
+    total = sum(uses[1].values())
+    return {
+        "types": [len(side) for side in uses],
+        "types_in_both": len(both),
+        "long_types_in_both": len(long),
+        "running_in_both": round(sum(uses[1][i] for i in both) / total, 4),
+        "running_long_in_both": round(sum(uses[1][i] for i in long) / total, 4),
+        "tokens": [mean_length(shared.encode_all(side)) for side in test],
+        "tokens_separate": [
+            mean_length(tokenizer.encode_all(side))
+            for tokenizer, side in zip(separate, test, strict=True)
+        ],
+    }
+
+
+def leak_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
+    """Test sentences, cut by a vocabulary that has seen them, or has not."""
+    text = {"honest": chain(*train), "leaking": chain(*train, *test)}
+    found = {}
+    for name, lines in text.items():
+        tokenizer = Tokenizer.train(lines, size)
+        learned = set(chain.from_iterable(tokenizer.encode_all([*train[0], *train[1]])))
+        tokens = [tokenizer.encode_all(side) for side in test]
+        running = [*chain.from_iterable(chain(*tokens))]
+        found[name] = {
+            "tokens": [mean_length(side) for side in tokens],
+            "unknown": running.count(UNK),
+            "untrained": sum(id_ not in learned for id_ in running),
+        }
+    return found
+
+
+def padding_counts(
+    src: np.ndarray, tgt: np.ndarray, batches: Sequence[np.ndarray]
+) -> dict[str, Any]:
+    """Padding, and target tokens of a batch; lengths come without EOS."""
+    real = cells = 0
+    tokens = []
+    for pairs in batches:
+        for lengths in (src[pairs] + 1, tgt[pairs] + 1):
+            real += int(lengths.sum())
+            cells += len(pairs) * int(lengths.max())
+        tokens.append(int((tgt[pairs] + 1).sum()))
+    middle = sorted(tokens)[len(tokens) // 20 : -(len(tokens) // 20) or None]
+    return {
+        "padding": round(1 - real / cells, 4),
+        "batches": len(batches),
+        "tokens": round(sum(tokens) / len(tokens), 1),
+        "middle_tokens": [middle[0], middle[-1]],
+        "largest": max(
+            len(pairs) * int(max(src[pairs].max(), tgt[pairs].max()) + 1)
+            for pairs in batches
+        ),
+    }
+
+
+def batch_counts(src: np.ndarray, tgt: np.ndarray) -> dict[str, Any]:
+    """Batches of so many pairs or tokens, in random order and by length."""
+    longest = np.maximum(src, tgt) + 1
+    found: dict[str, Any] = {}
+    for seed in SEEDS:
+        order = np.random.default_rng(seed).permutation(len(src))
+        by_length = order[np.lexsort((src[order], tgt[order]))]
+        cuts = range(SENTENCES, len(order), SENTENCES)
+        ways = {
+            f"{SENTENCES} pairs, random": np.split(order, cuts),
+            f"{SENTENCES} pairs, by length": np.split(by_length, cuts),
+        }
+        for budget in BUDGETS:
+            ways[f"{budget} tokens, random"] = batching._cut(order, longest, budget)
+            ways[f"{budget} tokens, by length"] = batching.token_buckets(
+                src, tgt, budget, (seed,)
+            )
+        for name, batches in ways.items():
+            found.setdefault(name, []).append(padding_counts(src, tgt, batches))
+    return found
+
+
+def count() -> dict[str, Any]:
+    """All that the chapter reads."""
+    train = sides_of("multi30k", "de", "train")
+    test = sides_of("multi30k", "de", "test_2016_flickr")
+    sizes = [vocabulary_counts(train, test, size) for size in SIZES]
+    tokenizer = Tokenizer.train(chain(*train), SIZE)
+    lengths = [np.array([*map(len, tokenizer.encode_all(side))]) for side in train]
+    multi30k = {
+        "pairs": len(train[0]),
+        "sides": [side_counts(*both) for both in zip(train, test, strict=True)],
+        "sizes": sizes,
+        "leak": leak_counts(train, test, SIZE),
+        "batches": batch_counts(*lengths),
+    }
+    tatoeba = {}
+    for language in LANGUAGES:
+        train = sides_of("tatoeba", language, "train", PAIRS)
+        test = sides_of("tatoeba", language, "test", TEST_PAIRS)
+        tatoeba[language] = {
+            "pairs": len(train[0]),
+            "sides": [side_counts(*both) for both in zip(train, test, strict=True)],
+            "sharing": sharing_counts(train, test, SIZE),
+            "leak": leak_counts(train, test, SIZE),
+        }
+    return {"multi30k": multi30k, "tatoeba": tatoeba}
+
+
+def main(out: Path = RECORDING) -> None:
+    """Count, and write what was counted with what it depends on."""
+    result = {"commit": commit(), **conditions(), **count()}
+    text = json.dumps(result, indent=1, ensure_ascii=False)
+    out.write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:2]))

@@ -1,0 +1,63 @@
+"""Wrong answers to the exercises of 5.1, by check and by mistake."""
+
+
+def spelled(spell, keep=lambda piece, known: piece in known):
+    """An answer that spells unknown pieces in its own way."""
+
+    def candidate(pieces, known):
+        result = []
+        for piece in pieces:
+            result += [piece] if keep(piece, known) else spell(piece)
+        return result
+
+    return candidate
+
+
+def in_bytes(piece, encoding="utf-8", form="<0x{:02X}>"):
+    return [form.format(byte) for byte in piece.encode(encoding)]
+
+
+def changes_what_it_is_given(pieces, known):
+    while unknown := [piece for piece in pieces if piece not in known]:
+        place = pieces.index(unknown[0])
+        pieces[place : place + 1] = in_bytes(unknown[0])
+        known |= set(pieces[place:])
+    return pieces
+
+
+WRONG = {
+    "check_bytes": {
+        "code points": spelled(lambda piece: [f"<0x{ord(c):02X}>" for c in piece]),
+        "two bytes a character": spelled(lambda piece: in_bytes(piece, "utf-16-be")),
+        "small digits": spelled(lambda piece: in_bytes(piece, form="<0x{:02x}>")),
+        "one digit where it suffices": spelled(
+            lambda piece: in_bytes(piece, form="<0x{:X}>")
+        ),
+        "the first byte alone": spelled(lambda piece: in_bytes(piece)[:1]),
+        "one string for all bytes": spelled(lambda piece: ["".join(in_bytes(piece))]),
+        "keeps what is made of known letters": spelled(
+            in_bytes, lambda piece, known: set(piece) <= known or piece in known
+        ),
+        "keeps ASCII": spelled(in_bytes, lambda piece, known: piece.isascii()),
+        "spells all": spelled(in_bytes, lambda piece, known: False),
+        "drops the unknown": spelled(lambda piece: []),
+        "changes what it is given": changes_what_it_is_given,
+    },
+    "check_overweight": {
+        "the share of the step": lambda tokens: [n / sum(tokens) for n in tokens],
+        "upside down": lambda tokens: [n * len(tokens) / sum(tokens) for n in tokens],
+        "without the number of batches": lambda tokens: [
+            sum(tokens) / n for n in tokens
+        ],
+        "the weight, not the factor": lambda tokens: [
+            1 / n / len(tokens) for n in tokens
+        ],
+        "against the largest": lambda tokens: [max(tokens) / n for n in tokens],
+        "two batches always": lambda tokens: [sum(tokens) / 2 / n for n in tokens],
+        "nothing is too heavy": lambda tokens: [1.0 for _ in tokens],
+        "in order of size": lambda tokens: [
+            sum(tokens) / len(tokens) / n for n in sorted(tokens, reverse=True)
+        ],
+        "one number": lambda tokens: [sum(tokens) / len(tokens) / min(tokens)],
+    },
+}
