@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -119,7 +119,10 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
 
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            failures = list(pool.map(fails, runs))
+            verdicts = [pool.submit(fails, run) for run in runs]
+            # A signal that comes just before a wait without a limit does not end it.
+            while wait(verdicts, timeout=1).not_done:
+                pass
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:
@@ -127,7 +130,7 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
             raise
         finally:
             signal.signal(signal.SIGTERM, before)
-    return [run for run, failed in zip(runs, failures, strict=True) if failed]
+    return [run for run, failed in zip(runs, verdicts, strict=True) if failed.result()]
 
 
 def main(
