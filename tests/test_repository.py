@@ -11,6 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from pybtex.database import parse_file
 
 import transformer_lite
 from transformer_lite.config import load_recipe
@@ -247,3 +248,8 @@ def test_version_is_the_same_everywhere():
     assert f"\nversion: {version}\n" in citation
     assert f"\n## [{version}]" in changelog
     assert transformer_lite.__version__ == version
+
+
+def test_the_bibliography_can_be_read():
+    bibliography = parse_file(ROOT / "book" / "references.bib")
+    assert "vaswani2017attention" in bibliography.entries
