@@ -407,7 +407,8 @@ def test_myst_is_recognized(construct, text):
 
 @every_notebook
 def test_code_cells_are_short(path):
-    cells = code_cells(read(path))[1:]
+    # What a closed cell holds, a page shows only to whoever asks for it.
+    cells = [cell for cell in code_cells(read(path)) if not is_closed(cell)]
     assert median(len(cell.source.splitlines()) for cell in cells) <= 8
 
 
