@@ -245,7 +245,7 @@ def test_runs_whose_corpus_cannot_be_prepared_fail_and_the_others_are_made(
     [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)],
 )
 def test_a_signal_ends_all_runs_and_begins_no_other(
-    tmp_path, monkeypatch, number, error
+    tmp_path, monkeypatch, request, number, error
 ):
     monkeypatch.chdir(tmp_path)
     program = tmp_path / "python"
@@ -253,6 +253,9 @@ def test_a_signal_ends_all_runs_and_begins_no_other(
     program.chmod(0o755)
     monkeypatch.setattr(make.sys, "executable", str(program))
     monkeypatch.setattr(make, "prepare", lambda corpus: None)
+    # A shell has what it starts in the background ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def stop_when_both_run():
         while not all(Path(name).exists() for name in ("one-1", "two-1")):

@@ -166,7 +166,9 @@ def head(notebook: NotebookNode, stem: str) -> str:
         f"{reading_minutes(notebook)} minutes",
         f"Paper: [{paper}]({ARTICLE})",
     ]
-    if modules:
+    if len(modules) > 3:  # a line of links that nobody would read
+        parts.append("Modules and tests: [in the map](../book/map.md)")
+    elif modules:
         links = [make_map.source_link(entry.name) for entry in modules]
         parts.append(f"Module: {', '.join(links)}")
         parts.append(f"Tests: {', '.join(map(make_map.test_link, tests))}")
