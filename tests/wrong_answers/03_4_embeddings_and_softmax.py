@@ -1,0 +1,110 @@
+"""Wrong answers to the exercises of 3.4, by check and by mistake."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def errors(hidden, matrix, labels):
+    """What the output's logits get: probabilities, minus 1 at each label."""
+    return (hidden @ matrix.T).softmax(-1) - F.one_hot(labels, len(matrix))
+
+
+def same_parameter(lookup, linear, fill):
+    """One parameter, filled somehow."""
+    linear.weight = lookup.weight
+    fill(lookup.weight)
+    return True
+
+
+def right_size(weight):
+    nn.init.normal_(weight, std=weight.size(1) ** -0.5)
+
+
+def same_data(lookup, linear):
+    right_size(lookup.weight)
+    linear.weight.data = lookup.weight.data
+    return True
+
+
+def clone(lookup, linear):
+    right_size(lookup.weight)
+    linear.weight = nn.Parameter(lookup.weight.detach().clone())
+    return True
+
+
+def frozen(lookup, linear):
+    same_parameter(lookup, linear, right_size)
+    lookup.weight.requires_grad_(False)
+    return True
+
+
+def from_linear(lookup, linear):
+    lookup.weight = linear.weight
+    return True
+
+
+def signs(weight):
+    """All entries of one size."""
+    with torch.no_grad():
+        weight.copy_(torch.randn_like(weight).sign() * weight.size(1) ** -0.5)
+
+
+def one_row(weight):
+    """Every token the same vector."""
+    with torch.no_grad():
+        weight.copy_(torch.randn_like(weight[:1]) * weight.size(1) ** -0.5)
+
+
+WRONG = {
+    "check_share": {
+        "lengths, not squares": lambda f, s: 0.5**0.5 / (0.5**0.5 + f * s),
+        "the word's share": lambda f, s: (f * s) ** 2 / (0.5 + (f * s) ** 2),
+        "the ratio": lambda f, s: 0.5 / max((f * s) ** 2, 1e-9),
+        "a position of mean square 1": lambda f, s: 1 / (1 + (f * s) ** 2),
+        "the factor not squared": lambda f, s: 0.5 / (0.5 + f * s**2),
+        "no factor": lambda f, s: 0.5 / (0.5 + s**2),
+        "no deviation": lambda f, s: 0.5 / (0.5 + f**2),
+        "a constant": lambda f, s: 0.34,
+    },
+    "check_gradient": {
+        "the sum, not the mean": lambda h, m, y: errors(h, m, y).T @ h,
+        "divided by the vocabulary": lambda h, m, y: errors(h, m, y).T @ h / len(m),
+        "the sign": lambda h, m, y: -errors(h, m, y).T @ h / len(h),
+        "the right tokens alone": lambda h, m, y: (
+            -F.one_hot(y, len(m)).double().T @ h / len(h)
+        ),
+        "without the labels": lambda h, m, y: (h @ m.T).softmax(-1).T @ h / len(h),
+        "transposed": lambda h, m, y: h.T @ errors(h, m, y) / len(h),
+        "softmax over the wrong axis": lambda h, m, y: (
+            ((h @ m.T).softmax(0) - F.one_hot(y, len(m))).T @ h / len(h)
+        ),
+        "the hidden vectors' gradient": lambda h, m, y: errors(h, m, y) @ m / len(h),
+    },
+    "check_tie": {
+        "only equal": clone,
+        "one memory, two parameters": same_data,
+        "the embedding's entries": lambda a, b: same_parameter(a, b, lambda w: None),
+        "the linear map's entries": from_linear,
+        "Xavier's entries": lambda a, b: same_parameter(a, b, nn.init.xavier_uniform_),
+        "variance, not deviation": lambda a, b: same_parameter(
+            a, b, lambda w: nn.init.normal_(w, std=1 / w.size(1))
+        ),
+        "the number of rows": lambda a, b: same_parameter(
+            a, b, lambda w: nn.init.normal_(w, std=w.size(0) ** -0.5)
+        ),
+        "for one width": lambda a, b: same_parameter(
+            a, b, lambda w: nn.init.normal_(w, std=1 / 8)
+        ),
+        "a constant": lambda a, b: same_parameter(
+            a, b, lambda w: nn.init.constant_(w, w.size(1) ** -0.5)
+        ),
+        "signs": lambda a, b: same_parameter(a, b, signs),
+        "one row for all": lambda a, b: same_parameter(a, b, one_row),
+        "frozen": frozen,
+        "not tied": lambda a, b: right_size(a.weight) or right_size(b.weight) or True,
+        "nothing": lambda a, b: math.nan,
+    },
+}
