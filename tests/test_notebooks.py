@@ -343,6 +343,18 @@ def test_no_name_of_the_package_is_defined_again(path):
 
 
 @every_notebook
+def test_trained_models_are_where_the_chapters_tensors_are(path):
+    # On a machine with a GPU a translator would go there.
+    loads = [
+        node
+        for cell in code_cells(read(path))
+        for node in ast.walk(parsed(cell))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Translator.load"
+    ]
+    assert all("device='cpu'" in ast.unparse(call) for call in loads)
+
+
+@every_notebook
 def test_chapter_runs_in_under_a_minute(path):
     assert 0 < read(path).metadata["transformer_lite"]["seconds"] <= 60
 

@@ -281,6 +281,12 @@ def test_a_checkpoint_can_be_chosen(translator, tmp_path):
         assert torch.equal(weights[name], tensor)
 
 
+def test_the_device_can_be_chosen(translator, tmp_path):
+    run = run_of(tmp_path / "run", translator, "average")
+    loaded = Translator.load(run, device="meta")
+    assert {weight.device.type for weight in loaded.model.parameters()} == {"meta"}
+
+
 @pytest.mark.parametrize(
     ("present", "expected"),
     [

@@ -77,7 +77,12 @@ class Translator:
         self.target = target or tokenizer
 
     @classmethod
-    def load(cls, run: str | Path, weights: str | Path | None = None) -> "Translator":
+    def load(
+        cls,
+        run: str | Path,
+        weights: str | Path | None = None,
+        device: torch.device | str | None = None,
+    ) -> "Translator":
         """The translator of a run's folder.
 
         Args:
@@ -85,6 +90,7 @@ class Translator:
                 the package, such as "multi30k_en_de".
             weights: Which checkpoint; by default the average, else the best, else
                 the newest one.
+            device: Where to translate; by default on a GPU, if there is one.
 
         Raises:
             ValueError: The folder holds no run, no checkpoint or a damaged one.
@@ -93,8 +99,7 @@ class Translator:
         recipe = folder.recipe()
         model = Transformer(recipe.model)
         checkpoint.load_weights(model, Path(weights or folder.default_weights()))
-        if torch.cuda.is_available():
-            model.cuda()
+        model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         tokenizer = Tokenizer.load(folder.tokenizer)
         return cls(model.eval(), tokenizer, recipe.search)
 
