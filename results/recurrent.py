@@ -5,9 +5,9 @@
 The recurrent model with one context vector, the same with additive attention, and the
 Transformer get the same sentences of the toy corpus in the same batches for the same
 number of steps; the Transformer, which is not finished by then, is trained once more,
-for longer. With MODEL and SEED, only that one is trained; otherwise all are that OUT.json
-does not hold yet. Chapters 1 and 2 read what it wrote once, which comes with the
-package: transformer_lite/book/recurrent.json.
+for longer. With MODEL and SEED, only that one is trained; otherwise all are that
+OUT.json does not hold yet. Chapters 1 and 2 read what it wrote once, which comes with
+the package: transformer_lite/book/recurrent.json.
 """
 
 import json
