@@ -549,7 +549,8 @@ def test_stored_scores_can_be_recomputed_without_training(
 def test_the_recurrent_models_are_trained_and_recorded_as_the_chapters_read_them(
     tmp_path, monkeypatch
 ):
-    small = {"train_pairs": 1300, "test_pairs": 17, "steps": 3, "warmup_steps": 2}
+    small = {"train_pairs": 1300, "test_pairs": 17, "warmup_steps": 2}
+    small["steps"] = dict.fromkeys(recurrent.CONFIGURATION["steps"], 3)
     small |= {"d_model": 8, "transformer_d_ff": 11, "batch_pairs": 5}
     monkeypatch.setattr(recurrent, "CONFIGURATION", recurrent.CONFIGURATION | small)
     stored = recorded_runs()
