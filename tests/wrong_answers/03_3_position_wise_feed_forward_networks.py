@@ -1,0 +1,130 @@
+"""Wrong answers to the exercises of 3.3, by check and by mistake."""
+
+import torch
+
+from transformer_lite.layers import FeedForward
+
+
+def tensors(d, first, second, b_1=0.0, b_2=0.0):
+    """The network whose hinges are `first` and are summed as `second`, per input."""
+    one = torch.eye(d)
+    w_1 = torch.cat([sign * one for sign in first], dim=1)
+    w_2 = torch.cat([sign * one for sign in second])
+    return w_1, torch.full((2 * d,), b_1), w_2, torch.full((d,), b_2)
+
+
+def transposed(d):
+    w_1, b_1, w_2, b_2 = tensors(d, (1, -1), (1, 1))
+    return w_1.T, b_1, w_2.T, b_2
+
+
+def interleaved_inside_only(d):
+    w_1, b_1, w_2, b_2 = tensors(d, (1, -1), (1, 1))
+    order = torch.arange(2 * d).view(2, d).T.flatten()
+    return w_1[:, order], b_1, w_2, b_2
+
+
+def one_input(d):
+    return torch.tensor([[1.0, -1]]), torch.zeros(2), torch.ones(2, 1), torch.zeros(1)
+
+
+def everything_summed(d):
+    w_1, b_1, _, b_2 = tensors(d, (1, -1), (1, 1))
+    return w_1, b_1, torch.ones(2 * d, d), b_2
+
+
+def smaller(rows, columns=None, bias=True, first_bias=True):
+    """A network of the hidden numbers that `rows` picks, copied with a mistake."""
+
+    def candidate(module, x):
+        keep = rows(module, x).clone()
+        if not keep.any():
+            keep[0] = True
+        small = FeedForward(x.size(-1), int(keep.sum())).to(x.dtype)
+        with torch.no_grad():
+            small.w_1.weight.copy_(module.w_1.weight[keep])
+            if first_bias:
+                small.w_1.bias.copy_(module.w_1.bias[keep])
+            taken = module.w_2.weight[:, keep]
+            small.w_2.weight.copy_(columns(taken) if columns else taken)
+            if bias:
+                small.w_2.bias.copy_(module.w_2.bias)
+        return small
+
+    return candidate
+
+
+def fires(module, x):
+    return (module.w_1(x) > 0).flatten(0, -2)
+
+
+def busy(module, x):
+    return fires(module, x).any(dim=0)
+
+
+def silenced(module, x):
+    with torch.no_grad():
+        module.w_2.weight[:, ~busy(module, x)] = 0
+    return module
+
+
+def trimmed_in_place(module, x):
+    keep = busy(module, x)
+    small = smaller(busy)(module, x)
+    with torch.no_grad():
+        module.w_2.weight[:, ~keep] = 0
+    return small
+
+
+WRONG = {
+    "check_absolute": {
+        "one hinge twice": lambda d: tensors(d, (1, 1), (1, 1)),
+        "a difference": lambda d: tensors(d, (1, -1), (1, -1)),
+        "the negative": lambda d: tensors(d, (1, -1), (-1, -1)),
+        "half": lambda d: tensors(d, (1, -1), (0.5, 0.5)),
+        "bends beside 0": lambda d: tensors(d, (1, -1), (1, 1), b_1=0.5, b_2=-0.5),
+        "shifted for small inputs": lambda d: tensors(d, (1, -1), (1, 1), b_1=10.0),
+        "adds a little": lambda d: tensors(d, (1, -1), (1, 1), b_2=0.01),
+        "as nn.Linear stores them": transposed,
+        "hinges in another order": interleaved_inside_only,
+        "one input only": one_input,
+        "the sum of all": everything_summed,
+        "zeros": lambda d: tensors(d, (0, 0), (0, 0)),
+    },
+    "check_crossing": {
+        "a constant": lambda d_model, d_ff: 16,
+        "twice the width": lambda d_model, d_ff: 2 * d_model,
+        "half the hidden width": lambda d_model, d_ff: d_ff // 2,
+        "one width too few": lambda d_model, d_ff: d_ff - d_model,
+        "three widths": lambda d_model, d_ff: d_ff - 3 * d_model,
+        "without projections": lambda d_model, d_ff: d_ff,
+        "one too many": lambda d_model, d_ff: d_ff - 2 * d_model + 1,
+    },
+    "check_without_idle": {
+        "keeps all": lambda module, x: module,
+        "sets the idle to 0": silenced,
+        "drops one that fires": smaller(
+            lambda m, x: busy(m, x) & (fires(m, x).sum(0) != fires(m, x).sum(0).max())
+        ),
+        "keeps those that always fire": smaller(lambda m, x: fires(m, x).all(dim=0)),
+        "keeps those that mostly fire": smaller(
+            lambda m, x: fires(m, x).float().mean(0) > 0.5
+        ),
+        "keeps those above 0 on average": smaller(
+            lambda m, x: m.w_1(x).flatten(0, -2).mean(0) > 0
+        ),
+        "looks at the first input only": smaller(lambda m, x: fires(m, x)[0]),
+        "looks at the biases": smaller(lambda m, x: m.w_1.bias > 0),
+        "keeps the idle": smaller(lambda m, x: ~busy(m, x)),
+        "as many, but the first": smaller(
+            lambda m, x: torch.arange(m.w_1.out_features) < busy(m, x).sum()
+        ),
+        "another order in the second matrix": smaller(busy, lambda w: w.flip(1)),
+        "forgets the last bias": smaller(busy, bias=False),
+        "forgets the first bias": smaller(busy, first_bias=False),
+        "changes the given network": trimmed_in_place,
+        "a new network": lambda module, x: FeedForward(
+            x.size(-1), int(busy(module, x).sum())
+        ).to(x.dtype),
+    },
+}
