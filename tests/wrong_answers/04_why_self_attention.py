@@ -1,0 +1,54 @@
+"""Wrong answers to the exercises of chapter 4, by check and by mistake."""
+
+import torch
+
+
+def band(n, r=5):
+    """The window without a hub."""
+    place = torch.arange(n)
+    return (place[:, None] - place[None, :]).abs() <= r // 2
+
+
+def with_hub(mask, row=0, column=0):
+    """The mask, with one row and one column opened, or neither."""
+    if row is not None:
+        mask[row] = True
+    if column is not None:
+        mask[:, column] = True
+    return mask
+
+
+WRONG = {
+    "check_crossing": {
+        "right for d = 32 alone": lambda m, d: max(0, 16 * (m - 4)),
+        "the paper's n = d": lambda m, d: d if m > 4 else 0,
+        "right for a GRU, doubled for the rest": lambda m, d: (
+            0 if m <= 4 else d if m == 6 else 2 * d
+        ),
+        "without the projections": lambda m, d: m * d // 2,
+        "projections counted once each way": lambda m, d: max(0, (m - 2) * d // 2),
+        "one product a pair": lambda m, d: max(0, (m - 4) * d),
+        "half of it": lambda m, d: max(0, (m - 4) * d // 4),
+        "no width": lambda m, d: max(0, m - 4),
+        "a negative length": lambda m, d: (m - 4) * d / 2,
+        "never": lambda m, d: 0,
+        "the longest there is": lambda m, d: float("inf"),
+    },
+    "check_hub": {
+        "no hub": band,
+        "the hub reads, nobody reads it": lambda n: with_hub(band(n), column=None),
+        "all read the hub, it reads its window": lambda n: with_hub(band(n), row=None),
+        "the hub at the end": lambda n: with_hub(band(n), row=-1, column=-1),
+        "a hub without a window": lambda n: with_hub(torch.eye(n, dtype=torch.bool)),
+        "a window of 3": lambda n: with_hub(band(n, 3)),
+        "five to each side": lambda n: with_hub(band(n, 11)),
+        "everything": lambda n: torch.ones(n, n, dtype=torch.bool),
+        "nothing": lambda n: torch.zeros(n, n, dtype=torch.bool),
+        "True = may not": lambda n: ~with_hub(band(n)),
+        "causal": lambda n: with_hub(band(n)).tril(),
+        "connected at random": lambda n: (
+            torch.rand(n, n, generator=torch.Generator().manual_seed(0)) < 7 / n
+        ),
+        "right for nine words": lambda n: with_hub(band(9)) if n == 9 else band(n),
+    },
+}
