@@ -50,9 +50,10 @@ def train(model: Transformer, src: list, tgt: list, seed: int) -> None:
 def main(out: Path) -> None:
     """Train all and write them, rounded to 16 bits, with their vocabulary."""
     pairs = list(islice(pronoun_pairs(), TRAIN_PAIRS))
-    sides = [lowered(p.source_words) for p in pairs], [
-        lowered(p.target_words) for p in pairs
-    ]
+    sides = (
+        [lowered(p.source_words) for p in pairs],
+        [lowered(p.target_words) for p in pairs],
+    )
     words = sorted({word for side in sides for row in side for word in row})
     words = ["PAD", "BOS", "EOS", "UNK", *words]
     ids = {word: i for i, word in enumerate(words)}

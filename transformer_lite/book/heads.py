@@ -22,7 +22,7 @@ from transformer_lite.model import Transformer
 RECORDING = Path(__file__).with_name("heads.safetensors")
 """The trained models, by results/heads.py."""
 TRAIN_PAIRS = 8_000
-"""So many of the first `pronoun_pairs` they were trained on; the rest they never saw."""
+"""So many of the first `pronoun_pairs` they were trained on, and on no later ones."""
 
 
 def pronoun_pairs() -> Iterator[ToyPair]:
