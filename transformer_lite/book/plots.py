@@ -24,6 +24,10 @@ from matplotlib.ticker import NullLocator
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
+from transformer_lite.book.explorer import AttentionMap as AttentionMap
+from transformer_lite.book.explorer import Start as Start
+from transformer_lite.book.explorer import attention_explorer as attention_explorer
+
 COLUMN, WIDE = 6.4, 8.7
 """Widths of a figure in inches: the text's, and that of a cell tagged full-width."""
 TEXT = 9.5
