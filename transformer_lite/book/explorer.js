@@ -128,7 +128,7 @@
 
     function buildLines(map) {
       const lines = make(views, "div", { class: "lines" });
-      for (const title of ["looks", "", "at"]) {
+      for (const title of ["query looks", "", "at key"]) {
         make(lines, "div", { class: "axis", "aria-hidden": "true" }, title);
       }
       const left = make(lines, "ol", {
