@@ -21,7 +21,7 @@ STYLE = Path(__file__).with_name("explorer.css")
 SCRIPT = Path(__file__).with_name("explorer.js")
 
 DARK = """\
-  --ground: #14181e;
+  --ground: #121212;
   --ink: #ced6dd;
   --muted: #9ca4af;
   --edge: #48566b;
