@@ -5,6 +5,8 @@ from itertools import islice
 import pytest
 import torch
 
+from results import heads as training
+from transformer_lite.book import heads
 from transformer_lite.book.heads import (
     TRAIN_PAIRS,
     pronoun_pairs,
@@ -69,3 +71,14 @@ def test_the_vocabulary_has_the_special_tokens_first_and_each_word_once():
 def test_a_word_of_another_language_is_refused():
     with pytest.raises(ValueError, match="no word of the toy corpus"):
         toy_batch([next(generate_pairs(1))], ["PAD", "BOS", "EOS", "UNK"])
+
+
+def test_what_is_trained_is_kept_as_the_chapter_reads_it(monkeypatch, tmp_path):
+    out = tmp_path / "heads.safetensors"
+    monkeypatch.setattr(training, "SEEDS", [7])
+    monkeypatch.setattr(training, "STEPS", 2)
+    monkeypatch.setattr(training, "TRAIN_PAIRS", 300)
+    training.main(out)
+    monkeypatch.setattr(heads, "RECORDING", out)
+    assert list(toy_models()) == [7]
+    assert toy_words()[:4] == ["PAD", "BOS", "EOS", "UNK"]
