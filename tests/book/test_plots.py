@@ -14,6 +14,7 @@ from transformer_lite import attention
 from transformer_lite.book import plots
 from transformer_lite.book.plots import (
     attention_heatmap,
+    attention_lines,
     mask_heatmap,
     show_source,
     use_book_style,
@@ -148,15 +149,50 @@ def test_axes_say_which_side_attends(draw):
     assert "key" in axes.get_xlabel()
 
 
+@pytest.mark.parametrize("draw", [attention_heatmap, attention_lines])
 @pytest.mark.parametrize("factor", [2.0, 0.5, float("nan")])
-def test_weights_that_do_not_sum_to_one_are_refused(factor):
+def test_weights_that_do_not_sum_to_one_are_refused(draw, factor):
     with pytest.raises(ValueError, match=r"rows sum to .*softmax"):
-        attention_heatmap(WEIGHTS * factor, QUERIES, KEYS)
+        draw(WEIGHTS * factor, QUERIES, KEYS)
 
 
-def test_transposed_weights_are_refused():
+@pytest.mark.parametrize("draw", [attention_heatmap, attention_lines])
+def test_transposed_weights_are_refused(draw):
     with pytest.raises(ValueError, match=r"2 query labels and 3 key .*\(3, 2\)"):
-        attention_heatmap(WEIGHTS.T, QUERIES, KEYS)
+        draw(WEIGHTS.T, QUERIES, KEYS)
+
+
+def ends(axes):
+    """Query, key and width of each line."""
+    return [
+        (*map(int, line.get_xdata()), line.get_linewidth()) for line in axes.get_lines()
+    ]
+
+
+def test_a_line_leads_from_each_query_to_each_key_that_it_looks_at():
+    lines = {
+        (query, key) for query, key, _ in ends(attention_lines(WEIGHTS, QUERIES, KEYS))
+    }
+    assert lines == {(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)}  # one weight is 0
+
+
+def test_a_line_is_the_wider_the_larger_its_weight():
+    widths = {
+        (q, k): width for q, k, width in ends(attention_lines(WEIGHTS, QUERIES, KEYS))
+    }
+    assert widths[0, 0] == widths[1, 1] > widths[0, 1] > widths[1, 0] == widths[1, 2]
+
+
+def test_only_the_lines_of_chosen_queries_are_drawn():
+    axes = attention_lines(WEIGHTS, QUERIES, KEYS, rows=[1])
+    assert {query for query, _, _ in ends(axes)} == {1}
+    bold = [text.get_text() for text in axes.texts if text.get_weight() == "bold"]
+    assert bold == ["Hund"]
+
+
+def test_every_word_of_both_rows_is_written():
+    axes = attention_lines(WEIGHTS, QUERIES, KEYS)
+    assert labels(axes.texts) == QUERIES + KEYS
 
 
 def test_a_transposed_mask_is_refused():

@@ -24,6 +24,10 @@ from matplotlib.ticker import NullLocator
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
+from transformer_lite.book.explorer import AttentionMap as AttentionMap
+from transformer_lite.book.explorer import Start as Start
+from transformer_lite.book.explorer import attention_explorer as attention_explorer
+
 COLUMN, WIDE = 6.4, 8.7
 """Widths of a figure in inches: the text's, and that of a cell tagged full-width."""
 TEXT = 9.5
@@ -51,6 +55,8 @@ MAY, MAY_NOT = "#56B4E9", "#3B3B3B"
 ANNOTATED_COLUMNS = 10
 """Up to so many keys, a heatmap prints its numbers instead of a colour bar."""
 SMALLEST_PRINTED = 0.01
+SMALLEST_DRAWN = 0.03
+"""Of smaller weights, `attention_lines` draws no line."""
 
 
 def use_book_style() -> None:
@@ -162,12 +168,7 @@ def attention_heatmap(
     """
     weights = weights.detach().float().cpu()
     _check_labels(weights, queries, keys)
-    sums = weights.sum(dim=1)
-    if not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
-        raise ValueError(
-            f"the rows sum to {[round(total, 3) for total in sums.tolist()]} and not "
-            "to 1; give the weights after the softmax, queries down, keys across"
-        )
+    _check_sums(weights)
     printed = len(keys) <= ANNOTATED_COLUMNS
     axes = seaborn.heatmap(
         weights,
@@ -183,6 +184,42 @@ def attention_heatmap(
         linecolor=GRID,
     )
     return _label(axes, queries, keys, title)
+
+
+def attention_lines(
+    weights: Float[Tensor, "q_len k_len"],
+    queries: Sequence[str],
+    keys: Sequence[str],
+    ax: Axes | None = None,
+    rows: Sequence[int] | None = None,
+    color: str = ATTENTION,
+) -> Axes:
+    """The paper's drawing of a head: a line from each query to each key it looks at.
+
+    Args:
+        rows: Queries whose lines are drawn, their words in bold; by default all.
+
+    Raises:
+        ValueError: A row does not sum to 1, or labels and weights do not match.
+    """
+    weights = weights.detach().float().cpu()
+    _check_labels(weights, queries, keys)
+    _check_sums(weights)
+    axes = ax or plt.gca()
+    drawn = range(len(queries)) if rows is None else rows
+    for row in drawn:
+        for column, weight in enumerate(weights[row].tolist()):
+            if weight >= SMALLEST_DRAWN:
+                look = {"linewidth": 0.3 + 5 * weight, "alpha": 0.15 + 0.75 * weight}
+                axes.plot([row, column], [1, 0], color=color, zorder=0, **look)
+    for words, height, side in ((queries, 1.04, "bottom"), (keys, -0.04, "top")):
+        for place, word in enumerate(words):
+            chosen = rows is not None and side == "bottom" and place in rows
+            look = {"weight": "bold", "color": QUERY} if chosen else {}
+            axes.text(place, height, word, ha="center", va=side, rotation=90, **look)
+    axes.set(xlim=(-0.6, max(len(queries), len(keys)) - 0.4), ylim=(0, 1))
+    axes.axis("off")
+    return axes
 
 
 def mask_heatmap(
@@ -226,6 +263,15 @@ def _check_labels(matrix: Tensor, queries: Sequence[str], keys: Sequence[str]) -
         raise ValueError(
             f"{len(queries)} query labels and {len(keys)} key labels do not fit a "
             f"matrix of shape {tuple(matrix.shape)}; queries are the rows"
+        )
+
+
+def _check_sums(weights: Tensor) -> None:
+    sums = weights.sum(dim=1)
+    if not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+        raise ValueError(
+            f"the rows sum to {[round(total, 3) for total in sums.tolist()]} and not "
+            "to 1; give the weights after the softmax, queries down, keys across"
         )
 
 

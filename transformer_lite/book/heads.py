@@ -1,0 +1,96 @@
+"""Five small translators of the toy corpus, to ask what their heads look at.
+
+They differ in nothing but the seed that they began with. The grammar of the corpus
+knows which noun each "it" stands for, so what is said about a head can be counted.
+
+Paper: Figures 3–5
+Chapter: attention_visualizations
+Tests: tests/book/test_heads.py
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from safetensors import safe_open
+
+from transformer_lite.batching import Batch
+from transformer_lite.config import ModelConfig
+from transformer_lite.data.toy import ToyPair, generate_pairs
+from transformer_lite.model import Transformer
+
+RECORDING = Path(__file__).with_name("heads.safetensors")
+"""The trained models, by results/heads.py."""
+TRAIN_PAIRS = 8_000
+"""So many of the first `pronoun_pairs` they were trained on, and on no later ones."""
+
+
+def pronoun_pairs() -> Iterator[ToyPair]:
+    """Endless pairs of the toy corpus in which an "it" stands for a noun."""
+    return (pair for pair in generate_pairs(seed=1) if pair.antecedents)
+
+
+def lowered(words: Sequence[str]) -> list[str]:
+    """Words as the models know them: in lower case."""
+    return [word.lower() for word in words]
+
+
+def toy_config(vocab_size: int) -> ModelConfig:
+    """The models' shape: two layers of four heads, and a width of 48."""
+    return ModelConfig(
+        vocab_size=vocab_size,
+        num_layers=2,
+        d_model=48,
+        d_ff=192,
+        num_heads=4,
+        dropout=0.0,
+        max_len=64,
+    )
+
+
+def toy_words() -> list[str]:
+    """The models' vocabulary: the word of each id."""
+    with safe_open(RECORDING, "pt") as recording:
+        return json.loads(recording.metadata()["words"])
+
+
+def toy_models() -> dict[int, Transformer]:
+    """The trained models by their seeds, in evaluation mode."""
+    models = {}
+    with safe_open(RECORDING, "pt") as recording:
+        metadata = recording.metadata()
+        config = toy_config(len(json.loads(metadata["words"])))
+        for seed in json.loads(metadata["seeds"]):
+            model = Transformer(config)
+            state = model.state_dict()
+            model.load_state_dict(
+                {
+                    name: recording.get_tensor(f"{seed}.{own_name(name)}").float()
+                    for name in state
+                }
+            )
+            models[seed] = model.eval()
+    return models
+
+
+def own_name(name: str) -> str:
+    """The name that a tensor is kept by; the shared embedding is kept once."""
+    return name.replace("decoder.embedding", "encoder.embedding")
+
+
+def toy_batch(pairs: Sequence[ToyPair], words: Sequence[str]) -> Batch:
+    """Pairs as a batch of whole words' ids.
+
+    Raises:
+        ValueError: A word is not in the vocabulary.
+    """
+    ids = {word: i for i, word in enumerate(words)}
+    try:
+        return Batch.from_ids(
+            *(
+                [[ids[word] for word in lowered(side(pair))] for pair in pairs]
+                for side in (lambda p: p.source_words, lambda p: p.target_words)
+            )
+        )
+    except KeyError as error:
+        raise ValueError(f"no word of the toy corpus: {error}") from error
