@@ -37,6 +37,8 @@ ROOT = make_map.ROOT
 NOTEBOOKS = make_map.NOTEBOOKS
 ARTICLE = "https://arxiv.org/abs/1706.03762"
 CELL_TIMEOUT = 300
+UNNUMBERED = {"attention_visualizations": "Figures 3–5", "the_multi_gpu_trainer": "the whole"}
+"""What in the paper the chapters without a section's number belong to."""
 
 # Cells whose first line is one of these titles are closed in Colab, which shows the
 # title, and in the book, which shows the words. Of a cell tagged hide-input the output
@@ -153,7 +155,7 @@ def head(notebook: NotebookNode, stem: str) -> str:
         "https://github.com", "/github"
     )
     section = re.match(r"[\d.]+(?= )", titles[stem])
-    paper = f"Section {section.group()}" if section else "the whole"
+    paper = f"Section {section.group()}" if section else UNNUMBERED[stem]
     modules = [
         entry
         for entry in map(make_map.read_module, make_map.module_names())
