@@ -1193,7 +1193,8 @@ def test_the_installed_command_ends_without_a_traceback(tmp_path):
     assert ended.returncode == 2
     assert ended.stderr == (
         "transformer-lite evaluate: error: nowhere/config.json: no such file; "
-        "give the folder of a run, or the name of a trained model (multi30k_en_de)\n"
+        "give the folder of a run, or the name of a trained model (multi30k_en_de, "
+        "tatoeba_en_de)\n"
     )
 
 

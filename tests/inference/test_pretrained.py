@@ -43,6 +43,8 @@ def test_its_card_has_data_licence_scores_and_limits(name):
     [
         ("multi30k_en_de", "A dog is running on the beach.", ("Hund", "Strand")),
         ("multi30k_en_de", "Two women are playing guitar.", ("Frauen", "Gitarre")),
+        ("tatoeba_en_de", "I have never been to Berlin.", ("nie", "Berlin")),
+        ("tatoeba_en_de", "Do you know where my glasses are?", ("meine", "Brille")),
     ],
 )
 def test_it_translates(name, sentence, words):
