@@ -1,7 +1,7 @@
 """The exercises' checks accept the stored solution and refuse the likely wrong answers.
 
 tests/wrong_answers/ has at least three wrong answers to each exercise; whoever writes
-one adds its own. The chapters that pyproject.toml lists as revised are held to it.
+one adds its own.
 """
 
 from functools import cache
@@ -9,12 +9,9 @@ from importlib import import_module
 
 import nbformat
 import pytest
-from test_notebooks import ROOT, tool
+from test_notebooks import PATHS, ROOT
 
-WRONG = {
-    stem: import_module(f"wrong_answers.{stem}").WRONG
-    for stem in tool.make_map.SECOND_EDITION
-}
+WRONG = {path.stem: import_module(f"wrong_answers.{path.stem}").WRONG for path in PATHS}
 
 
 @cache
@@ -30,7 +27,7 @@ def exercises(stem):
     return names
 
 
-@pytest.mark.parametrize("stem", tool.make_map.SECOND_EDITION)
+@pytest.mark.parametrize("stem", WRONG)
 def test_every_check_is_tried_with_three_wrong_answers(stem):
     checks = {name for name in exercises(stem) if name.startswith("check_")}
     assert checks == set(WRONG[stem])

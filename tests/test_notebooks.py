@@ -94,12 +94,6 @@ def public_names():
 
 
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-# Those that keep the rules for pages; pyproject.toml names them.
-every_page = pytest.mark.parametrize(
-    "path",
-    [path for path in PATHS if path.stem in tool.make_map.SECOND_EDITION],
-    ids=lambda path: path.stem,
-)
 
 
 def test_there_are_notebooks_figures_and_names_to_check():
@@ -221,13 +215,13 @@ def test_closed_cells_are_as_the_tooling_closes_them(path):
     assert notebook.cells == closed.cells
 
 
-@every_page
+@every_notebook
 def test_head_is_current(path):
     notebook = read(path)
     assert notebook.cells == tool.with_head(read(path), path.stem).cells
 
 
-@every_page
+@every_notebook
 @pytest.mark.parametrize("promise", ["**You need:**", "**You will be able to:**"])
 def test_head_says_what_it_needs_and_what_it_gives(path, promise):
     assert f"\n\n{promise} " in read(path).cells[1].source
@@ -239,14 +233,14 @@ def is_closed(cell):
     return bool(hiding & set(cell.metadata.get("tags", [])))
 
 
-@every_page
+@every_notebook
 def test_a_picture_comes_before_any_open_code(path):
     cells = code_cells(read(path))
     first_figure = next(i for i, cell in enumerate(cells) if figures(cell))
     assert all(is_closed(cell) for cell in cells[: first_figure + 1])
 
 
-@every_page
+@every_notebook
 def test_at_most_three_open_cells_stand_in_a_row(path):
     row = 0
     for cell in read(path).cells:
@@ -257,13 +251,13 @@ def test_at_most_three_open_cells_stand_in_a_row(path):
         assert row <= 3, cell.source
 
 
-@every_page
+@every_notebook
 def test_cells_that_draw_are_closed(path):
     open_cells = [cell for cell in code_cells(read(path)) if not is_closed(cell)]
     assert not [cell.source for cell in open_cells if figures(cell)]
 
 
-@every_page
+@every_notebook
 def test_cells_that_only_assert_are_closed(path):
     for cell in code_cells(read(path)):
         statements = [ast.unparse(node) for node in parsed(cell).body]
@@ -273,7 +267,7 @@ def test_cells_that_only_assert_are_closed(path):
         assert is_closed(cell) or not all(asserts), cell.source
 
 
-@every_page
+@every_notebook
 def test_imports_stand_in_the_setup_cell(path):
     imports = ast.Import | ast.ImportFrom
     for cell in code_cells(read(path))[1:]:
@@ -291,13 +285,13 @@ def printed(cell):
     return "\n".join(texts).splitlines()
 
 
-@every_page
+@every_notebook
 def test_no_printed_line_is_longer_than_the_page_is_wide(path):
     lines = [line for cell in code_cells(read(path)) for line in printed(cell)]
     assert not [line for line in lines if len(line) > 88]
 
 
-@every_page
+@every_notebook
 def test_symbols_in_captions_are_formulas(path):
     for cell in code_cells(read(path)):
         caption = cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "")
@@ -305,7 +299,7 @@ def test_symbols_in_captions_are_formulas(path):
         assert not re.search(r"\w_\w|[²³√]", words), words
 
 
-@every_page
+@every_notebook
 def test_figures_have_one_of_two_widths(path):
     for cell in code_cells(read(path)):
         for output in figures(cell):

@@ -20,7 +20,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS: list[str] = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
 """From the top down; modules and folders of one layer are parted by bars."""
 PLANNED: dict[str, str] = PROJECT["tool"]["transformer_lite"]["planned"]
-SECOND_EDITION: list[str] = PROJECT["tool"]["transformer_lite"]["second_edition"]
 REPOSITORY: str = PROJECT["project"]["urls"]["Repository"]
 
 

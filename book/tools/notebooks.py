@@ -37,7 +37,10 @@ ROOT = make_map.ROOT
 NOTEBOOKS = make_map.NOTEBOOKS
 ARTICLE = "https://arxiv.org/abs/1706.03762"
 CELL_TIMEOUT = 300
-UNNUMBERED = {"attention_visualizations": "Figures 3–5", "the_multi_gpu_trainer": "the whole"}
+UNNUMBERED = {
+    "attention_visualizations": "Figures 3–5",
+    "the_multi_gpu_trainer": "the whole",
+}
 """What in the paper the chapters without a section's number belong to."""
 
 # Cells whose first line is one of these titles are closed in Colab, which shows the
@@ -137,13 +140,12 @@ def with_closed_cells(notebook: NotebookNode) -> NotebookNode:
 
 
 def with_head(notebook: NotebookNode, stem: str) -> NotebookNode:
-    """The notebook with the current line below its title, if it is of this edition."""
-    if stem in make_map.SECOND_EDITION:
-        cell = notebook.cells[1]
-        title, *rest = cell.source.split("\n\n")
-        if rest and rest[0].startswith("[Open in Colab]"):
-            rest = rest[1:]
-        cell.source = "\n\n".join([title, head(notebook, stem), *rest])
+    """The notebook with the current line below its title."""
+    cell = notebook.cells[1]
+    title, *rest = cell.source.split("\n\n")
+    if rest and rest[0].startswith("[Open in Colab]"):
+        rest = rest[1:]
+    cell.source = "\n\n".join([title, head(notebook, stem), *rest])
     return notebook
 
 
