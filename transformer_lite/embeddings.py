@@ -4,7 +4,7 @@ Both live here because they only make sense together: the factor √d_model brin
 an embedding to the size of the encoding that is added to it.
 
 Paper: §3.4–3.5
-Chapter: 03_4_embeddings_and_softmax, 03_5_positional_encoding
+Chapter: 03_4_embeddings_and_softmax, 03_5_positional_encoding, 07_conclusion
 Tests: tests/test_embeddings.py
 """
 

@@ -10,7 +10,7 @@ decides everything, so a sentence has one translation, but not word by word:
 - "it" is er, sie, es or ihn by its antecedent's gender and its own case (`pronoun`).
 
 Paper: §5.1
-Chapter: 01_introduction, 02_background, attention_visualizations
+Chapter: 01_introduction, 02_background, attention_visualizations, 07_conclusion
 Tests: tests/data/test_toy.py
 """
 

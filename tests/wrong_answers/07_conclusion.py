@@ -1,0 +1,51 @@
+"""Wrong answers to the exercises of 7, by check and by mistake."""
+
+import torch
+from torch.nn import functional as F
+
+from transformer_lite.masks import causal_mask
+
+
+def patches_with(order):
+    """Split into squares as it should be, then with the axes in another order."""
+
+    def candidate(images, side):
+        split = images.unflatten(3, (-1, side)).unflatten(2, (-1, side))
+        return split.permute(order).flatten(3).flatten(1, 2)
+
+    return candidate
+
+
+WRONG = {
+    "check_patches": {
+        "strips of rows": lambda images, side: images.reshape(
+            len(images), -1, images.size(1) * side * side
+        ),
+        "squares column by column": patches_with((0, 4, 2, 1, 3, 5)),
+        "channels last": patches_with((0, 2, 4, 3, 5, 1)),
+        "rows and columns of a square exchanged": patches_with((0, 2, 4, 1, 5, 3)),
+        "unfold without its transpose": lambda images, side: F.unfold(
+            images, side, stride=side
+        ),
+        "squares that overlap": lambda images, side: F.unfold(images, side).mT,
+    },
+    "check_prefix": {
+        "causal everywhere": lambda length, prefix: causal_mask(length),
+        "everything": lambda length, prefix: torch.ones(length, length).bool(),
+        "queries for keys": lambda length, prefix: (
+            causal_mask(length) | (torch.arange(length) < prefix)[:, None]
+        ),
+        "one word too many": lambda length, prefix: (
+            causal_mask(length) | (torch.arange(length) <= prefix)
+        ),
+        "later words without the prompt": lambda length, prefix: (
+            causal_mask(length)
+            & ~(
+                (torch.arange(length) < prefix)
+                & (torch.arange(length) >= prefix)[:, None]
+            )
+            | (torch.arange(length) < prefix) & (torch.arange(length) < prefix)[:, None]
+        ),
+        "numbers": lambda length, prefix: causal_mask(length).int(),
+    },
+}
