@@ -29,8 +29,8 @@ LICENCES = {
         "is this model given on."
     ),
     "tatoeba": (
-        "The sentences are from Tatoeba (tatoeba.org), whose contributors give them "
-        "under CC BY 2.0 FR. Whoever passes this model on names Tatoeba."
+        "They are those that manythings.org/anki gave out on 2018-05-13, from Tatoeba "
+        "(tatoeba.org), under CC BY 2.0 FR. Whoever passes this model on names both."
     ),
 }
 CARD = """# {name}
@@ -59,18 +59,18 @@ Translator.load("{name}").translate("A dog runs on the beach.")
 {scores}
 
 BLEU is sacrebleu's ({signature}) on these very weights, rounded to bfloat16, with beam
-{beam} and α = {alpha}. To score it yourself:
-
-```sh
-transformer-lite prepare {prepare} --out data/{name}
-transformer-lite evaluate {name} --data data/{name} --split {split}
-```
+{beam} and α = {alpha}. {scoring}
 
 ## How it was made
 
 The mean of the last {checkpoints} checkpoints of the run
 [`{run}`]({link}/{run}.json), where configuration, seed, commit, versions and learning
-curve are. To make one yourself: `transformer-lite train {recipe} --data data/{name}`.
+curve are. To make one yourself:
+
+```sh
+transformer-lite prepare {prepare} --out data/{name}
+transformer-lite train {recipe} --data data/{name}
+```
 """
 LIMITS = {
     "multi30k": (
@@ -82,6 +82,18 @@ LIMITS = {
         "It knows short everyday sentences. Long ones, technical ones and rare words "
         "it gets wrong, often without a sign of it. It is made to look into, not to "
         "rely on."
+    ),
+}
+SCORING = {
+    "multi30k": (
+        "To score it yourself: `transformer-lite evaluate {name} --data data/{name} "
+        "--split {split}`, once the data are prepared as below."
+    ),
+    "tatoeba": (
+        "No pair of the test set shares a sentence with those that it has read. **On "
+        "the text that `prepare tatoeba` downloads it cannot be scored:** that is a "
+        "later edition, cut otherwise, and the model may have read what is held out "
+        "there."
     ),
 }
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
@@ -121,6 +133,7 @@ def release(run: Run, out: Path) -> None:
             prepare=evidence.CORPORA[run.corpus],
             licence=LICENCES[kind],
             limits=LIMITS[kind],
+            scoring=SCORING[kind].format(name=out.name, split=run.splits[-1]),
             scores="\n".join(lines),
             signature=found.signature,
             beam=recipe.search.beam_size,
@@ -129,7 +142,6 @@ def release(run: Run, out: Path) -> None:
             run=run.name,
             link=LINK,
             recipe=run.recipe,
-            split=run.splits[-1],
         )
         (partial / "README.md").write_text(card, encoding="utf-8")
 

@@ -331,7 +331,9 @@ def translation(results: Results) -> str:
             "BLEU is sacrebleu's: on cased, detokenized text, and once more without "
             "regard to case, which is what papers on Multi30k report. Beam 4, α = 0.6, "
             "the mean of the last checkpoints. Recipes were chosen on the validation "
-            "sets.\n",
+            "sets. Tatoeba is the selection of manythings.org of 2018-05-13, and no "
+            "sentence of its test set is in another split; `prepare tatoeba` downloads "
+            "a later edition, whose splits are others.\n",
             table(header, lines),
         ]
     )

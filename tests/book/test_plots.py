@@ -223,7 +223,7 @@ def test_a_mask_has_a_legend():
 def test_book_style_has_colours_that_everybody_can_tell_apart():
     use_book_style()
     colours = plt.rcParams["axes.prop_cycle"].by_key()["color"]
-    assert colours[:3] == [plots.BLUE, plots.ORANGE, plots.GREEN]
+    assert colours[:3] == [plots.ATTENTION, plots.RECURRENCE, plots.CONVOLUTION]
 
 
 def test_no_colour_means_two_things():

@@ -45,8 +45,6 @@ INK, GRID = "#24292F", "#E8EAED"
 WITHOUT = INK
 """Black: the same without the part that is studied."""
 
-BLUE, ORANGE, GREEN = ATTENTION, RECURRENCE, CONVOLUTION
-"""The names that chapters gave them before each had its meaning."""
 WEIGHTS = LinearSegmentedColormap.from_list(
     "weights", ["#FFFFFF", "#CFE3F2", ATTENTION, "#00436B"]
 )

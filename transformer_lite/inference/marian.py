@@ -168,8 +168,8 @@ class MarianConfig:
     def side(self, name: str) -> ModelConfig:
         """The shape of the "encoder" or of the "decoder" in our words."""
         return ModelConfig(
-            vocab_size=self.side_size(name)
-            + 1,  # with BOS, which to Marian is the same as PAD
+            # With BOS, which to Marian is the same as PAD.
+            vocab_size=self.side_size(name) + 1,
             num_layers=getattr(self, f"{name}_layers"),
             d_model=self.d_model,
             d_ff=getattr(self, f"{name}_ffn_dim"),
