@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from results.evidence import commit, conditions
 from transformer_lite.batching import BatchStream, Sequences
 from transformer_lite.book.heads import (
     TRAIN_PAIRS,
@@ -48,7 +49,7 @@ def train(model: Transformer, src: list, tgt: list, seed: int) -> None:
 
 
 def main(out: Path) -> None:
-    """Train all and write them, rounded to 16 bits, with their vocabulary."""
+    """Train all and write them, rounded to 16 bits, with how they came to be."""
     pairs = list(islice(pronoun_pairs(), TRAIN_PAIRS))
     sides = (
         [lowered(p.source_words) for p in pairs],
@@ -65,8 +66,18 @@ def main(out: Path) -> None:
         train(model, src, tgt, seed)
         for name, tensor in model.state_dict().items():
             kept[f"{seed}.{own_name(name)}"] = tensor.half().contiguous()
-    metadata = {"words": json.dumps(words), "seeds": json.dumps(SEEDS)}
-    save_file(kept, out, metadata)
+    metadata = {
+        "words": words,
+        "seeds": SEEDS,
+        "train_pairs": TRAIN_PAIRS,
+        "steps": STEPS,
+        "warmup_steps": WARMUP,
+        "peak_rate": PEAK_RATE,
+        "batch_tokens": BATCH_TOKENS,
+        "commit": commit(),
+        **conditions(),
+    }
+    save_file(kept, out, {name: json.dumps(value) for name, value in metadata.items()})
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """The stored translators of the toy corpus are whole, and translate what is new."""
 
+import json
+import re
 from itertools import islice
 
 import pytest
 import torch
+from safetensors import safe_open
 
 from results import heads as training
 from transformer_lite.book import heads
@@ -31,6 +34,16 @@ def test_there_are_five_models_that_differ(models):
         model.encoder.layers[0].self_attention.w_q.weight for model in models.values()
     ]
     assert not any(torch.equal(matrices[0], other) for other in matrices[1:])
+
+
+def test_it_is_kept_how_they_were_trained():
+    with safe_open(heads.RECORDING, "pt") as recording:
+        metadata = recording.metadata()
+    trained = {name: json.loads(value) for name, value in metadata.items()}
+    assert re.fullmatch("[0-9a-f]{12}", trained["commit"])
+    assert trained["steps"] == training.STEPS
+    assert trained["train_pairs"] == TRAIN_PAIRS
+    assert {"versions", "hardware", "peak_rate", "batch_tokens"} <= trained.keys()
 
 
 def test_models_are_in_evaluation_mode_and_share_their_embedding(models):
