@@ -8,6 +8,7 @@ made again. To have it made anew, as after a change of its recipe, delete that f
 its folder under runs/results/.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -63,6 +64,15 @@ def prepare(corpus: str) -> None:
                 f"{folder}: has the {what} {found}, and `prepare {CORPORA[corpus]}` "
                 f"gives {expected}; delete the folder to have it made"
             )
+    for run in (*RUNS, *GPU_RUNS):
+        if run.corpus == corpus and run.result.exists():
+            result = json.loads(run.result.read_text(encoding="utf-8"))
+            if result["corpus"]["sha256"] != made.checksums():
+                raise ValueError(
+                    f"{folder}: is another text, or another vocabulary, than that of "
+                    f"{run.result}; runs on both could not be compared. Get that text, "
+                    "or delete the results on it to have all made anew"
+                )
 
 
 def make(run: Run) -> bool:

@@ -15,7 +15,7 @@ import torch
 import tyro
 
 from results.conditions import ROOT
-from results.runs import CORPORA, RUNS, Run
+from results.runs import CORPORA, RUNS, TATOEBA_2018, Run
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import new_folder
 from transformer_lite.inference.scores import score
@@ -66,7 +66,7 @@ BLEU is sacrebleu's ({signature}) on these very weights, rounded to bfloat16, wi
 
 The mean of the last {checkpoints} checkpoints of the run
 [`{run}`]({link}/{run}.json), where configuration, seed, commit, versions and learning
-curve are. To make one yourself:
+curve are. To make one yourself{same}:
 
 ```sh
 transformer-lite prepare {prepare} --out data/{name}
@@ -105,9 +105,16 @@ def release(run: Run, out: Path) -> None:
     """Write the checkpoint's folder, in the layout of a run's.
 
     Raises:
-        ValueError: `out` exists, or the run has no average.
+        ValueError: `out` exists, the run has no average, or its text is another edition
+            than the card would say.
     """
     folder, corpus = RunFolder(run.folder), PreparedCorpus(run.data)
+    kind = _kind(run)
+    if kind == "tatoeba" and corpus.checksums()["train.src"] != TATOEBA_2018:
+        raise ValueError(
+            f"{run.data}: not the Tatoeba of 2018-05-13; write in {__file__} which "
+            "edition it is, and on what terms"
+        )
     weights = read_weights(folder.average)
     with new_folder(out) as partial:
         small = RunFolder(partial)
@@ -122,7 +129,6 @@ def release(run: Run, out: Path) -> None:
             found = score(translator.translate(sources), references)
             lines.append(f"| {split} | {found.bleu:.1f} | {found.chrf:.1f} |")
         source, target = (LANGUAGES[code] for code in corpus.languages)
-        kind = _kind(run)
         recipe = folder.recipe()
         card = CARD.format(
             name=out.name,
@@ -143,6 +149,7 @@ def release(run: Run, out: Path) -> None:
             run=run.name,
             link=LINK,
             recipe=run.recipe,
+            same=", on the later edition" if kind == "tatoeba" else "",
         )
         (partial / "README.md").write_text(card, encoding="utf-8")
 
