@@ -114,8 +114,8 @@ def _meeting_point() -> dist.Store:
 
     One that torchrun runs outlives a restart. Without a prefix for each attempt a
     process would find the addresses of dead ones in it, and wait for them for ever.
-    Machines may count their attempts differently, so for several of them README has
-    torchrun share no store (https://github.com/pytorch/pytorch/issues/135712).
+    Machines may count their attempts differently, so the book's command for several of
+    them has torchrun share no store (https://github.com/pytorch/pytorch/issues/135712).
     """
     store, _, _ = next(dist.rendezvous("env://"))
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
