@@ -24,6 +24,16 @@ WRONG = {
         "nan times 0": lambda means, tokens: (
             (means * torch.tensor(tokens)[:, None]).sum(0) / sum(tokens)
         ),
+        "every nan hidden, also a real one": lambda means, tokens: weighted(
+            means, share(tokens)
+        ),
+        "processes with any nan left out": lambda means, tokens: (
+            sum(m * n for m, n in zip(means, tokens, strict=True) if m.isfinite().all())
+            / sum(tokens)
+        ),
+        "1 / 0 for a process without a token": lambda means, tokens: sum(
+            mean / (1 / n) for mean, n in zip(means, tokens, strict=True)
+        ),
         "sum of sums, not divided": lambda means, tokens: weighted(means, tokens),
         "divided by the processes": lambda means, tokens: weighted(
             means, [n / len(tokens) for n in tokens]
@@ -54,6 +64,9 @@ WRONG = {
         "no root": lambda save, between: 2 * save * between,
         "their quotient": lambda save, between: math.sqrt(2 * between / save),
         "after saving": lambda save, between: math.sqrt(2 * save * between) - save,
+        "saving counted as a failure": lambda save, between: math.sqrt(
+            2 * save * (between + save)
+        ),
         "ten minutes": lambda save, between: 600,
         "half the time between failures": lambda save, between: between / 2,
         "twice the time to save": lambda save, between: 2 * save,
