@@ -76,6 +76,35 @@ def test_a_word_cannot_end_the_script():
     assert shown.data.count("</script>") == 2
 
 
+@pytest.mark.parametrize("word", ['"', "&amp;", "שלום", "고양이", "", "x" * 60])
+def test_words_of_any_kind_arrive_as_they_are(word):
+    weights = torch.ones(1, 1, 1, 1)
+    shown = attention_explorer({word: AttentionMap(weights, [word], [word])})
+    (one,) = data(shown)["maps"]
+    assert (one["name"], one["queries"], one["keys"]) == (word, [word], [word])
+
+
+def test_a_word_of_another_direction_turns_nothing_around():
+    text = attention_explorer({"m": MAP}).data
+    assert text.count('dir: "auto"') == 2  # queries and keys
+    assert text.count("apart(map.") == 2  # and both in the sentence below
+
+
+def test_a_long_word_is_cut_off_and_pushes_nothing_aside():
+    words = re.search(
+        r"\.attention-explorer \.words \{(.*?)\}",
+        attention_explorer({"m": MAP}).data,
+        re.S,
+    )[1]
+    assert "min-width: 0" in words
+
+
+def test_a_chosen_word_shows_every_line_and_no_lines_are_explained():
+    text = attention_explorer({"m": MAP}).data
+    assert "query === null ? weight < SMALLEST : from !== query || !weight" in text
+    assert "no weight reaches ${SMALLEST} %" in text
+
+
 def test_both_modes_have_all_colours_and_pages_can_choose():
     text = attention_explorer({"m": MAP}).data
     names = set(re.findall(r"(--\w+):", text))

@@ -190,6 +190,11 @@ def test_only_the_lines_of_chosen_queries_are_drawn():
     assert bold == ["Hund"]
 
 
+def test_smaller_weights_can_be_left_out():
+    axes = attention_lines(WEIGHTS, QUERIES, KEYS, smallest=0.25)
+    assert {(query, key) for query, key, _ in ends(axes)} == {(0, 0), (0, 1), (1, 1)}
+
+
 def test_every_word_of_both_rows_is_written():
     axes = attention_lines(WEIGHTS, QUERIES, KEYS)
     assert labels(axes.texts) == QUERIES + KEYS

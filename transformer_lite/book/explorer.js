@@ -5,6 +5,10 @@
 
   const SVG = "http://www.w3.org/2000/svg";
   const ROW = 20; // the height of a word, as in the style sheet
+  const SMALLEST = 3; // of all words' lines, those of fewer percent are left out
+
+  /* A word that keeps its own direction and turns nothing beside it around. */
+  const apart = (word) => `\u2068${word}\u2069`;
 
   function make(parent, tag, attributes, text) {
     const isDrawn = ["svg", "path", "line"].includes(tag);
@@ -142,7 +146,7 @@
           role: "option",
           id: `${name}-query-${i}`,
         });
-        make(row, "span", {}, word);
+        make(row, "span", { dir: "auto", title: word }, word);
         row.addEventListener("click", () => {
           state.query = state.query === i ? null : i;
           show();
@@ -177,7 +181,7 @@
       });
       shares = map.keys.map((word) => {
         const row = make(right, "li");
-        make(row, "span", {}, word);
+        make(row, "span", { dir: "auto", title: word }, word);
         return make(row, "span", { class: "share" });
       });
     }
@@ -203,7 +207,7 @@
       picture.textContent = "";
       weights.forEach((weight, i) => {
         const from = Math.floor(i / width);
-        if (weight < 3 || (query !== null && from !== query)) return;
+        if (query === null ? weight < SMALLEST : from !== query || !weight) return;
         make(picture, "line", {
           x1: 0,
           y1: (from + 0.5) * ROW,
@@ -219,7 +223,9 @@
       });
       const where = `Layer ${state.layer + 1}, head ${state.head + 1}`;
       if (query === null) {
-        says.textContent = `${where}: the lines of all words.`;
+        says.textContent = picture.firstChild
+          ? `${where}: the lines of all words.`
+          : `${where}: no weight reaches ${SMALLEST} %. Choose a word to see its lines.`;
         return;
       }
       const best = row
@@ -227,9 +233,9 @@
         .sort((one, other) => other[0] - one[0] || one[1] - other[1])
         .slice(0, 3)
         .filter(([weight]) => weight > 0)
-        .map(([weight, i]) => `“${map.keys[i]}” ${weight} %`);
+        .map(([weight, i]) => `“${apart(map.keys[i])}” ${weight} %`);
       says.textContent =
-        `${where}: “${map.queries[query]}” looks most at ${best.join(", ")}.`;
+        `${where}: “${apart(map.queries[query])}” looks most at ${best.join(", ")}.`;
     }
 
     build();

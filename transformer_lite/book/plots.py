@@ -54,7 +54,7 @@ ANNOTATED_COLUMNS = 10
 """Up to so many keys, a heatmap prints its numbers instead of a colour bar."""
 SMALLEST_PRINTED = 0.01
 SMALLEST_DRAWN = 0.03
-"""Of smaller weights, `attention_lines` draws no line."""
+"""Of smaller weights, `attention_lines` draws no line unless it is told to."""
 
 
 def use_book_style() -> None:
@@ -191,11 +191,13 @@ def attention_lines(
     ax: Axes | None = None,
     rows: Sequence[int] | None = None,
     color: str = ATTENTION,
+    smallest: float = SMALLEST_DRAWN,
 ) -> Axes:
     """The paper's drawing of a head: a line from each query to each key it looks at.
 
     Args:
         rows: Queries whose lines are drawn, their words in bold; by default all.
+        smallest: The smallest weight that a line is drawn for.
 
     Raises:
         ValueError: A row does not sum to 1, or labels and weights do not match.
@@ -207,7 +209,7 @@ def attention_lines(
     drawn = range(len(queries)) if rows is None else rows
     for row in drawn:
         for column, weight in enumerate(weights[row].tolist()):
-            if weight >= SMALLEST_DRAWN:
+            if weight >= smallest:
                 look = {"linewidth": 0.3 + 5 * weight, "alpha": 0.15 + 0.75 * weight}
                 axes.plot([row, column], [1, 0], color=color, zorder=0, **look)
     for words, height, side in ((queries, 1.04, "bottom"), (keys, -0.04, "top")):
