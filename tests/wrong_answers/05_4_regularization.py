@@ -1,0 +1,123 @@
+"""Wrong answers to the exercises of 5.4, by check and by mistake."""
+
+import torch
+from torch.nn import functional as F
+
+
+def dropping(shape_of, scale=lambda rate: 1 - rate, lose=lambda rate: rate):
+    """An answer whose coins have their own shape, rate or scale."""
+
+    def candidate(x, rate):
+        kept = torch.rand(shape_of(x)) >= lose(rate)
+        return x * kept / max(scale(rate), 1e-9)
+
+    return candidate
+
+
+def of_channels(x):
+    return (x.size(0), 1, x.size(2))
+
+
+def same_coins_always(x, rate):
+    coins = torch.rand(of_channels(x), generator=torch.Generator().manual_seed(0))
+    return x * (coins >= rate) / (1 - rate)
+
+
+def exactly_that_many(x, rate):
+    order = torch.rand(of_channels(x)).argsort(-1)
+    return x * (order >= round(rate * x.size(2))) / (1 - rate)
+
+
+def scaled_by_what_is_left(x, rate):
+    kept = torch.rand(of_channels(x)) >= rate
+    return x * kept / kept.float().mean()
+
+
+def gradient(
+    target_of,
+    real=lambda labels, pad_id: labels != pad_id,
+    divide=lambda labels, pad_id: 1,
+    shares=lambda scores: scores.softmax(-1),
+):
+    """An answer with its own target, padding, divisor or probabilities."""
+
+    def candidate(scores, labels, epsilon, pad_id):
+        found = shares(scores) - target_of(labels, scores.size(-1), epsilon, pad_id)
+        found = found * real(labels, pad_id)[:, None]
+        return found / divide(labels, pad_id)
+
+    return candidate
+
+
+def of_the_authors(labels, vocab, epsilon, pad_id):
+    is_right = F.one_hot(labels, vocab).bool()
+    return torch.where(is_right, 1 - epsilon, epsilon / (vocab - 1))
+
+
+def of_pytorch(labels, vocab, epsilon, pad_id):
+    return F.one_hot(labels, vocab) * (1 - epsilon) + epsilon / vocab
+
+
+def without_padding(labels, vocab, epsilon, pad_id):
+    target = of_the_authors(labels, vocab, epsilon, pad_id)
+    target = target.where(target > 0.5, epsilon / max(vocab - 2, 1))
+    target[:, pad_id] = 0
+    return target
+
+
+def hard(labels, vocab, epsilon, pad_id):
+    return F.one_hot(labels, vocab).double()
+
+
+def not_summing_to_one(labels, vocab, epsilon, pad_id):
+    is_right = F.one_hot(labels, vocab).bool()
+    return torch.where(is_right, 1 - epsilon, epsilon / vocab)
+
+
+WRONG = {
+    "check_dropout": {
+        "a coin for every number": dropping(lambda x: x.shape),
+        "the same coins for all sentences": dropping(lambda x: (1, 1, x.size(2))),
+        "one coin for a whole sentence": dropping(lambda x: (x.size(0), 1, 1)),
+        "positions instead of channels": dropping(lambda x: (*x.shape[:2], 1)),
+        "not scaled": dropping(of_channels, scale=lambda rate: 1),
+        "scaled by the rate": dropping(of_channels, scale=lambda rate: rate or 1),
+        "keeps what should be lost": dropping(of_channels, lose=lambda rate: 1 - rate),
+        "half of them always": dropping(of_channels, lose=lambda rate: 0.5),
+        "the same coins in every call": same_coins_always,
+        "exactly that many of each sentence": exactly_that_many,
+        "scaled by what happens to be left": scaled_by_what_is_left,
+        "drops nothing": lambda x, rate: x,
+        "only scales": lambda x, rate: x / (1 - rate),
+        "ordinary dropout": lambda x, rate: F.dropout(x, rate),
+    },
+    "check_gradient": {
+        "padding counts": gradient(
+            of_the_authors, real=lambda labels, pad_id: torch.ones_like(labels)
+        ),
+        "padding is always 0": gradient(
+            of_the_authors, real=lambda labels, pad_id: labels != 0
+        ),
+        "over all words, as in PyTorch": gradient(of_pytorch),
+        "nothing for padding": gradient(without_padding),
+        "without smoothing": gradient(hard),
+        "a target that does not sum to 1": gradient(not_summing_to_one),
+        "of the mean": gradient(
+            of_the_authors,
+            divide=lambda labels, pad_id: (labels != pad_id).sum().clamp(min=1),
+        ),
+        "of the mean with padding": gradient(
+            of_the_authors, divide=lambda labels, pad_id: len(labels)
+        ),
+        "with logarithms": gradient(
+            of_the_authors, shares=lambda scores: scores.log_softmax(-1)
+        ),
+        "softmax over tokens": gradient(
+            of_the_authors, shares=lambda scores: scores.softmax(0)
+        ),
+        "the other way round": lambda scores, labels, epsilon, pad_id: (
+            -gradient(of_the_authors)(scores, labels, epsilon, pad_id)
+        ),
+        "zeros": lambda scores, labels, epsilon, pad_id: torch.zeros_like(scores),
+    },
+}
