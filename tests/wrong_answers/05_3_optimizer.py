@@ -1,0 +1,103 @@
+"""Wrong answers to the exercises of 5.3, by check and by mistake."""
+
+import math
+
+import torch
+
+
+def adamw(given, **changes):
+    """A step with one thing or another done differently."""
+    weights, gradient, state, rate, (b1, b2), eps, decay = given
+    if "l2" in changes:
+        gradient, decay = gradient + decay * weights, 0.0
+    t = state["t"] = state.get("t", changes.get("before", 0)) + 1
+    m = state["m"] = b1 * state.get("m", 0.0) + (1 - b1) * gradient
+    news = gradient.abs() if "absolute" in changes else gradient**2
+    v = state["v"] = b2 * state.get("v", 0.0) + (1 - b2) * news
+    if "biased" not in changes:
+        m, v = m / (1 - b1**t), v / (1 - b2**t)
+    root = (v + eps).sqrt() if "inside" in changes else v.sqrt() + eps
+    shrink = 1 - (1 if "rateless" in changes else rate) * decay
+    if "late" in changes:
+        return (weights - rate * m / root) * shrink
+    return weights * shrink - rate * m / root
+
+
+def but(**changes):
+    """The step with these changes."""
+    return lambda *given: adamw(given, **changes)
+
+
+def with_other(place, value):
+    """The right step, on one wrong argument."""
+
+    def step(*given):
+        other = value(given[place]) if callable(value) else value
+        return adamw((*given[:place], other, *given[place + 1 :]))
+
+    return step
+
+
+def sign_only(weights, gradient, state, rate, betas, eps, decay):
+    """Right in the first step."""
+    return weights * (1 - rate * decay) - rate * gradient.sign()
+
+
+def bare(rate, d_model, scale):
+    """What the minimum in Equation 3 has to be."""
+    return rate * math.sqrt(d_model) / scale
+
+
+WRONG = {
+    "check_steps_of": {
+        "the later step first": lambda r, d, w, s: (
+            bare(r, d, s) ** -2,
+            bare(r, d, s) * w**1.5,
+        ),
+        "without d_model": lambda r, d, w, s: (r / s * w**1.5, (r / s) ** -2),
+        "without scale": lambda r, d, w, s: (
+            bare(r, d, 1) * w**1.5,
+            bare(r, d, 1) ** -2,
+        ),
+        "scale on the wrong side": lambda r, d, w, s: (
+            bare(r, d, 1 / s) * w**1.5,
+            bare(r, d, 1 / s) ** -2,
+        ),
+        "d_model without its root": lambda r, d, w, s: (
+            r * d / s * w**1.5,
+            (r * d / s) ** -2,
+        ),
+        "the base model's warm-up": lambda r, d, w, s: (
+            bare(r, d, s) * 4000**1.5,
+            bare(r, d, s) ** -2,
+        ),
+        "falls with the step itself": lambda r, d, w, s: (
+            bare(r, d, s) * w**1.5,
+            w * (math.sqrt(d * w) * r / s) ** -1,
+        ),
+        "twice the peak": lambda r, d, w, s: (w, w),
+        "rounded": lambda r, d, w, s: (
+            round(bare(r, d, s) * w**1.5),
+            round(bare(r, d, s) ** -2),
+        ),
+        "one step alone": lambda r, d, w, s: bare(r, d, s) ** -2,
+        "nothing": lambda r, d, w, s: None,
+    },
+    "check_adamw_step": {
+        "decay in the gradient": but(l2=True),
+        "decay after the step": but(late=True),
+        "decay without the rate": but(rateless=True),
+        "no bias correction": but(biased=True),
+        "ε inside the root": but(inside=True),
+        "steps counted from 2": but(before=1),
+        "absolute values for squares": but(absolute=True),
+        "β swapped": with_other(4, lambda betas: betas[::-1]),
+        "forgets its state": with_other(2, lambda state: {}),
+        "the default ε": with_other(5, 1e-8),
+        "no decay": with_other(6, 0.0),
+        "the first step's rule for all": sign_only,
+        "the weights alone": lambda weights, *others: weights,
+        "a single number": lambda *given: torch.zeros(()),
+        "nothing": lambda *given: None,
+    },
+}
