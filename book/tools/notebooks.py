@@ -56,6 +56,7 @@ CLOSED = {
         ["hide-input", "nbval-ignore-output"],
     ),
     "How this is drawn": ("How this is drawn", ["hide-input"]),
+    "How this is counted": ("How this is counted", ["hide-input"]),
     "Checked": ("Checked", ["hide-input"]),
     "Check your answer": ("How the answer is checked", ["hide-cell"]),
     "Solution": ("Show a solution", ["hide-cell"]),

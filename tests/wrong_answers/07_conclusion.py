@@ -27,6 +27,18 @@ WRONG = {
         "unfold without its transpose": lambda images, side: F.unfold(
             images, side, stride=side
         ),
+        "images turned over first": lambda images, side: (
+            F.unfold(images.mT, side, stride=side).mT
+        ),
+        "as many squares as their side is long": lambda images, side: torch.stack(
+            [
+                square.flatten(1)
+                for strip in images.chunk(side, 2)
+                for square in strip.chunk(side, 3)
+            ],
+            dim=1,
+        ),
+        "a list": lambda images, side: list(F.unfold(images, side, stride=side).mT),
         "squares that overlap": lambda images, side: F.unfold(images, side).mT,
     },
     "check_prefix": {
@@ -46,6 +58,15 @@ WRONG = {
             )
             | (torch.arange(length) < prefix) & (torch.arange(length) < prefix)[:, None]
         ),
+        "half of the words": lambda length, prefix: (
+            causal_mask(length) | (torch.arange(length) < length // 2)
+        ),
+        "turned over": lambda length, prefix: (
+            (causal_mask(length) | (torch.arange(length) < prefix)).mT
+        ),
+        "a list": lambda length, prefix: (
+            causal_mask(length) | (torch.arange(length) < prefix)
+        ).tolist(),
         "numbers": lambda length, prefix: causal_mask(length).int(),
     },
 }
