@@ -46,9 +46,9 @@ book: $(READY)
 	@echo "The book: _build/html/index.html"
 
 notebooks: $(READY)
+	$(BIN)/python book/tools/make_results.py
 	$(BIN)/python book/tools/notebooks.py $(ONLY)
 	$(BIN)/python book/tools/make_map.py
-	$(BIN)/python book/tools/make_results.py
 	$(BIN)/python book/tools/link_glossary.py
 	$(BIN)/python book/tools/draw_model.py
 
@@ -76,8 +76,8 @@ colab:
 	  $(VENV_COLAB)/bin/python book/tools/colab.py notebooks/$(or $(ONLY),*).ipynb
 
 results: $(READY)
-	$(BIN)/python -m results.make --jobs $(or $(JOBS),1) $(if $(ONLY),--only '$(ONLY)')
-	$(BIN)/python book/tools/make_results.py
+	$(BIN)/python -m results.make --jobs $(or $(JOBS),1) $(if $(ONLY),--only '$(ONLY)'); \
+	  status=$$?; $(BIN)/python book/tools/make_results.py && exit $$status
 
 bench: $(VENV_BENCH)/.installed
 	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)

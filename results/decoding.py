@@ -4,7 +4,6 @@ Greedy and beam search, six exponents of the length penalty, one checkpoint and 
 of the last ones. `make results` does it once the model is trained.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from results import evidence
+from results.conditions import commit, conditions
+from results.files import write_json, write_lines
 from results.runs import RUNS
 from results.scores import compare, lowercased_bleu
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.files import write_whole
 from transformer_lite.inference.scores import bleu_of
 from transformer_lite.training.folder import RunFolder
 
@@ -58,7 +58,8 @@ def decode() -> None:
         SystemExit: The model's weights are not on this machine.
     """
     (run,) = (run for run in RUNS if run.name == RUN)
-    if not RunFolder(run.folder).average.exists():
+    folder = RunFolder(run.folder)
+    if not (folder.average.exists() and folder.step_checkpoints()):
         sys.exit(
             f"{run.folder}: the weights of this run are not here; delete {run.result} "
             f"and make it again: python -m results.make --only {run.name}"
@@ -69,7 +70,7 @@ def decode() -> None:
         for weights in ("average", "last")
     }
     result = {"run": run.name, "corpus": evidence.corpus_of(run)}
-    result |= {"commit": evidence.commit(), **evidence.conditions(), "scores": {}}
+    result |= {"commit": commit(), **conditions(), "scores": {}}
     for split in SPLITS:
         sources, references = corpus.text(split)
         found = {}
@@ -80,10 +81,9 @@ def decode() -> None:
             )
             found[system.name] = translator.translate(sources, search)
             print(f"{split}: {system.name}", flush=True)
-            evidence.write_lines(outputs(system, split), found[system.name])
+            write_lines(outputs(system, split), found[system.name])
         result["scores"][split] = scores_of(found, references, corpus.languages[1])
-    text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
-    write_whole(RESULT, lambda partial: partial.write_text(text, "utf-8"))
+    write_json(RESULT, result)
 
 
 def outputs(system: System, split: str) -> Path:

@@ -1,28 +1,23 @@
 """What is kept of a run: its scores, its outputs, and all that these depend on."""
 
-import gzip
 import json
-import os
-import platform
-import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from results.conditions import commit, conditions
+from results.files import write_json, write_lines
 from results.models import MODELS
 from results.runs import CORPORA, Run
 from results.scores import lowercased_bleu
 from transformer_lite.batching import fixed_batches
 from transformer_lite.config import recipe_from_dict
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.files import write_whole
 from transformer_lite.inference.brackets import BracketScores
 from transformer_lite.inference.scores import score_outputs
 from transformer_lite.inference.translator import Translator
@@ -31,50 +26,6 @@ from transformer_lite.training.folder import RunFolder
 from transformer_lite.training.hardware import choose_precision
 from transformer_lite.training.metrics import Metrics
 from transformer_lite.training.step import validate
-
-PACKAGES = ("transformer-lite-book", "torch", "sentencepiece", "sacrebleu", "numpy")
-ROOT = Path(__file__).resolve().parents[1]
-CODE = ("transformer_lite", "results/*.py", "results/recipes")
-"""What a result depends on, of all that the repository holds."""
-
-
-def processor() -> str:
-    """The processor's name, where Linux tells it, else its architecture."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
-    return names[0] if names else platform.machine()
-
-
-def commit() -> str:
-    """The commit of this repository, marked "-dirty" if its code was changed since."""
-    # Not `git describe`, which names a tag where there is one, and which a result that
-    # was deleted to be made again, or the page of results, would make dirty.
-    name = _git("rev-parse", "--short=12", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *CODE)
-    return f"{name}-dirty" if changed else name
-
-
-def _git(*words: str) -> str:
-    command = ["git", *words]
-    return subprocess.run(
-        command, check=True, capture_output=True, text=True, cwd=ROOT
-    ).stdout.strip()
-
-
-def conditions() -> dict[str, Any]:
-    """The versions of what computes, and what it computes on."""
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {
-        "versions": {name: version(name) for name in PACKAGES},
-        "python": platform.python_version(),
-        "hardware": {
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "gpu": gpu,
-        },
-    }
 
 
 def precision_of(run: Run) -> str:
@@ -95,24 +46,36 @@ def sessions_of(run: Run) -> list[dict[str, Any]]:
 
 @contextmanager
 def session(run: Run) -> Iterator[None]:
-    """Keep on record that this process trains the run, where, and for how long."""
+    """Keep on record that this process trains the run, where, and for how long.
+
+    One that is refused, by a ValueError, has trained nothing and is not on record; nor
+    is one that finds the run trained.
+    """
+    if is_trained(run):
+        yield
+        return
     sessions, began = sessions_of(run), datetime.now(UTC)
     if sessions and sessions[-1].get("seconds", 0) is None:
         sessions[-1]["seconds"] = _seconds_until_killed(run, sessions[-1]["began"])
     own = {"began": began.isoformat(timespec="seconds"), "commit": commit()}
     own |= {**conditions(), "precision": precision_of(run), "seconds": None}
 
-    def write() -> None:
-        text = json.dumps([*sessions, own], indent=1)
-        path = run.folder / "sessions.json"
-        write_whole(path, lambda partial: partial.write_text(text, "utf-8"))
-
-    write()
+    path, kept = run.folder / "sessions.json", [*sessions, own]
+    write_json(path, kept)
     try:
         yield
+    except ValueError:
+        kept = sessions
+        raise
     finally:
         own["seconds"] = round((datetime.now(UTC) - began).total_seconds(), 1)
-        write()
+        write_json(path, kept)
+
+
+def is_trained(run: Run) -> bool:
+    """Whether the run has made all its steps, and is only to be scored."""
+    steps = (entry["step"] for entry in Metrics(run.folder).read())
+    return max(steps, default=0) >= run.settings().train.max_steps
 
 
 def _seconds_until_killed(run: Run, began: str) -> float:
@@ -171,9 +134,10 @@ def curve_of(run: Run) -> list[dict[str, float]]:
 def translator_of(run: Run) -> Translator:
     """The trained model, with the weights that are to be scored."""
     folder = RunFolder(run.folder)
-    weights = {"average": folder.average, "last": folder.step_checkpoints()[-1]}
+    average = run.weights == "average"
+    weights = folder.average if average else folder.step_checkpoints()[-1]
     model = MODELS[run.model](folder.recipe().model)
-    load_weights(model, weights[run.weights])
+    load_weights(model, weights)
     if torch.cuda.is_available():
         model.cuda()
     tokenizer = PreparedCorpus(run.data).tokenizer
@@ -235,18 +199,6 @@ def scores_of_outputs(
     return asdict(found) | {"lowercased_bleu": bleu, "lowercased_signature": signature}
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines to a gzipped file; equal lines make equal bytes."""
-    text = "".join(f"{line}\n" for line in lines).encode("utf-8")
-    packed = gzip.compress(text, mtime=0)
-    write_whole(path, lambda partial: partial.write_bytes(packed))
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of such a file."""
-    return gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")[:-1]
-
-
 def record(run: Run, diverged: bool = False) -> None:
     """Score a finished run and write its result; one that diverged has no scores."""
     # As it was trained, not as the table has it now; searches may change afterwards.
@@ -278,8 +230,7 @@ def record(run: Run, diverged: bool = False) -> None:
         **({"searches": searches} if searches else {}),
         "scores": scores,
     }
-    text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
-    write_whole(run.result, lambda partial: partial.write_text(text, "utf-8"))
+    write_json(run.result, result)
 
 
 def require_current(run: Run) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from results.evidence import commit, conditions
+from results.conditions import commit, conditions, require_clean
 from transformer_lite.batching import BatchStream, Sequences
 from transformer_lite.book.heads import (
     TRAIN_PAIRS,
@@ -24,6 +24,7 @@ from transformer_lite.book.heads import (
     pronoun_pairs,
     toy_config,
 )
+from transformer_lite.files import write_whole
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
 from transformer_lite.training.step import Objective, train_step, use_causal_kernels
@@ -50,6 +51,7 @@ def train(model: Transformer, src: list, tgt: list, seed: int) -> None:
 
 def main(out: Path) -> None:
     """Train all and write them, rounded to 16 bits, with how they came to be."""
+    require_clean()
     pairs = list(islice(pronoun_pairs(), TRAIN_PAIRS))
     sides = (
         [lowered(p.source_words) for p in pairs],
@@ -77,7 +79,8 @@ def main(out: Path) -> None:
         "commit": commit(),
         **conditions(),
     }
-    save_file(kept, out, {name: json.dumps(value) for name, value in metadata.items()})
+    told = {name: json.dumps(value) for name, value in metadata.items()}
+    write_whole(out, lambda partial: save_file(kept, partial, told))
 
 
 if __name__ == "__main__":

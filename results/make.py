@@ -8,6 +8,7 @@ made again. To have it made anew, as after a change of its recipe, delete that f
 its folder under runs/results/.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -20,12 +21,14 @@ from pathlib import Path
 import tyro
 
 from results import decoding, evidence
+from results.conditions import ROOT, require_clean
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
 from transformer_lite.commands.prepare import Prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.treebanks import TREEBANKS
 from transformer_lite.data.trees import TREES
+from transformer_lite.files import only_process
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.training.hardware import keep_freed_memory
 from transformer_lite.training.run import train_recipe
@@ -61,15 +64,29 @@ def prepare(corpus: str) -> None:
                 f"{folder}: has the {what} {found}, and `prepare {CORPORA[corpus]}` "
                 f"gives {expected}; delete the folder to have it made"
             )
+    for run in (*RUNS, *GPU_RUNS):
+        if run.corpus == corpus and run.result.exists():
+            result = json.loads(run.result.read_text(encoding="utf-8"))
+            if result["corpus"]["sha256"] != made.checksums():
+                raise ValueError(
+                    f"{folder}: is another text, or another vocabulary, than that of "
+                    f"{run.result}; runs on both could not be compared. Get that text, "
+                    "or delete the results on it to have all made anew"
+                )
 
 
 def make(run: Run) -> bool:
-    """Make one run's result in this process; False if a signal stopped it."""
+    """Make one run's result in this process; False if a signal stopped it.
+
+    Raises:
+        ValueError: Another process makes it, or its folder holds another run.
+    """
     prepare(run.corpus)
     keep_freed_memory()
     samples = ValidationSamples if run.splits else None
     diverged = False
-    with evidence.session(run):
+    busy = f"{run.folder}: another process makes this run; wait for its end"
+    with only_process(run.folder / "make.lock", busy), evidence.session(run):
         try:
             if not train_recipe(run.settings(), run.folder, samples, MODELS[run.model]):
                 return False
@@ -169,8 +186,8 @@ def main(
         sys.exit(f'no run is named "{only}"; --show prints their names')
     missing = [run for run in runs if not run.result.exists()]
     decodes = decodes and not decoding.RESULT.exists()
-    if (missing or decodes) and evidence.commit().endswith("-dirty"):
-        sys.exit("commit your changes first: a result names the commit it was made at")
+    if missing or decodes:
+        require_clean()
     failed = make_all(missing, jobs)
     if decodes:
         decoding.decode()
@@ -182,5 +199,5 @@ def _state(result: Path) -> str:
 
 
 if __name__ == "__main__":
-    os.chdir(evidence.ROOT)  # folders of data and runs are named from there
+    os.chdir(ROOT)  # folders of data and runs are named from there
     sys.exit(tyro.cli(main))

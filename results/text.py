@@ -7,7 +7,6 @@ the file comes with the package: transformer_lite/book/text.json.
 """
 
 import hashlib
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from results.evidence import commit, conditions
+from results.conditions import ROOT, commit, conditions, require_clean
+from results.files import write_json
 from transformer_lite import batching
 from transformer_lite.data.corpora import load_corpus
 from transformer_lite.tokenizer import UNK, Tokenizer
 
-RECORDING = Path("transformer_lite/book/text.json")
+RECORDING = ROOT / "transformer_lite" / "book" / "text.json"
 
 SIZES = (250, 500, 1000, 2000, 4000, 8000, 16_000)
 """Vocabularies that are learned from Multi30k."""
@@ -208,9 +208,8 @@ def count() -> dict[str, Any]:
 
 def main(out: Path = RECORDING) -> None:
     """Count, and write what was counted with what it depends on."""
-    result = {"commit": commit(), **conditions(), **count()}
-    text = json.dumps(result, indent=1, ensure_ascii=False)
-    out.write_text(f"{text}\n", encoding="utf-8")
+    require_clean()
+    write_json(out, {"commit": commit(), **conditions(), **count()})
 
 
 if __name__ == "__main__":

@@ -128,10 +128,14 @@ def test_the_hours_it_takes_are_those_of_the_chapters(page):
     assert abs(sum(minutes) / 60 - hours) <= 1
 
 
-def test_the_model_of_the_package_gives_the_translations_that_are_shown():
-    rows = re.findall(r"^\| ([^|]+\.) \| ([^|]+\.) \|$", PAGE, re.M)
-    shown = re.search(r'echo "(.+)" \| .+translate multi30k_en_de\n# (.+)\n', README)
+@pytest.mark.parametrize("name", ["multi30k_en_de", "tatoeba_en_de"])
+def test_models_of_the_package_give_the_translations_that_are_shown(name):
+    table = PAGE.partition(f"| You write | `{name}` translates |\n")[2]
+    rows = re.findall(
+        r"^\| ([^|]+\.) \| ([^|]+\.) \|$", table.partition("\n\n")[0], re.M
+    )
+    shown = re.search(rf'echo "(.+)" \| .+translate {name}\n# (.+)\n', README)
     sources, translations = zip(*rows, shown.groups(), strict=True)
     assert len(sources) == 4
-    model = Translator.load("multi30k_en_de")
+    model = Translator.load(name)
     assert model.translate(sources) == list(translations)

@@ -22,7 +22,8 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from results import evidence, make, recurrent
+from results import conditions, evidence, make, recurrent, release
+from results.files import read_lines, write_lines
 from results.models import MODELS, PreNorm
 from results.runs import CORPORA, GPU_RUNS, RECIPES, RUNS, Run
 from transformer_lite.book.recurrent import recorded_runs
@@ -30,11 +31,13 @@ from transformer_lite.config import RECIPES as RECIPES_OF_THE_PACKAGE
 from transformer_lite.config import TABLE_3, ModelConfig, recipe_from_dict
 from transformer_lite.data.corpora import DATA_VARIABLE
 from transformer_lite.data.store import SIDES, PreparedCorpus
+from transformer_lite.files import only_process
+from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
 from transformer_lite.training.folder import RunFolder
 from transformer_lite.training.metrics import Metrics
 
-ROOT = Path(evidence.ROOT)
+ROOT = conditions.ROOT
 ALL = (*RUNS, *GPU_RUNS)
 MADE = [run for run in ALL if (ROOT / run.result).exists()]
 SCHEMA = json.loads((ROOT / "results/schema.json").read_text(encoding="utf-8"))
@@ -106,7 +109,7 @@ def test_a_result_has_all_that_it_depends_on(result):
 def test_scores_are_those_of_the_kept_outputs(made, result, monkeypatch):
     monkeypatch.chdir(made)
     for split in SMALL.splits:
-        outputs = evidence.read_lines(SMALL.outputs(split))
+        outputs = read_lines(SMALL.outputs(split))
         references = PreparedCorpus(SMALL.data).text(split)[1]
         found = sacrebleu.corpus_bleu(outputs, [references]).score
         assert result["scores"][split]["bleu"] == pytest.approx(found, abs=1e-4)
@@ -173,7 +176,7 @@ def test_a_made_run_is_not_made_again(made, monkeypatch, capsys):
     monkeypatch.chdir(made)
     monkeypatch.setattr(make, "RUNS", (SMALL,))
     monkeypatch.setattr(make, "make_all", lambda runs, jobs: runs)
-    monkeypatch.setattr(evidence, "commit", lambda: "0123456789ab")
+    monkeypatch.setattr(conditions, "commit", lambda: "0123456789ab")
     assert make.main("group/*") == 0
     make.main(show=True)
     assert capsys.readouterr().out.startswith("made   group/small-1")
@@ -184,7 +187,7 @@ def test_a_made_run_is_not_made_again(made, monkeypatch, capsys):
 
 def test_nothing_is_made_from_changes_that_are_not_committed(monkeypatch):
     monkeypatch.setattr(make, "RUNS", (replace(SMALL, name="group/other-1"),))
-    monkeypatch.setattr(evidence, "commit", lambda: "0123456789ab-dirty")
+    monkeypatch.setattr(conditions, "commit", lambda: "0123456789ab-dirty")
     with pytest.raises(SystemExit, match="commit your changes first"):
         make.main()
 
@@ -314,26 +317,32 @@ def test_pre_norm_normalizes_before_every_sub_layer_and_at_the_end():
     torch.testing.assert_close(hidden.mean(-1), torch.zeros(1, 3), atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("change", ["make.py", "new.py", "recipes/new.toml"])
 def test_a_commit_is_named_by_its_number_and_marked_where_code_was_changed(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, change
 ):
     def git(*words):
         own = ["-c", "user.name=a", "-c", "user.email=a@b.c", *words]
         subprocess.run(["git", *own], cwd=tmp_path, check=True, capture_output=True)
 
-    monkeypatch.setattr(evidence, "ROOT", tmp_path)
-    for name in ("results/make.py", "results/base-1.json", "book/results.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    monkeypatch.setattr(conditions, "ROOT", tmp_path)
+    made = ["results/base-1.json", "book/results.md"]
+    made += ["transformer_lite/book/results.json"]  # by `make results`, at its end
+    for name in ("results/make.py", *made):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("before")
     git("init")
     git("add", ".")
     git("commit", "-m", "first")
     git("tag", "-a", "v1.0", "-m", "a tag, which is no commit's number")
-    (tmp_path / "results/base-1.json").unlink()  # to have it made again
-    (tmp_path / "book/results.md").write_text("after")
-    assert re.fullmatch("[0-9a-f]{12}", evidence.commit())
-    (tmp_path / "results/make.py").write_text("after")
-    assert re.fullmatch("[0-9a-f]{12}-dirty", evidence.commit())
+    for name in made[1:]:
+        (tmp_path / name).write_text("after")
+    (tmp_path / made[0]).unlink()  # to have it made again
+    assert re.fullmatch("[0-9a-f]{12}", conditions.commit())
+    code = tmp_path / "results" / change
+    code.parent.mkdir(exist_ok=True)
+    code.write_text("after")
+    assert re.fullmatch("[0-9a-f]{12}-dirty", conditions.commit())
 
 
 def test_a_step_in_which_the_process_was_suspended_is_counted(tmp_path, monkeypatch):
@@ -417,15 +426,36 @@ def test_every_process_that_trains_a_run_is_kept_on_record(tmp_path, monkeypatch
     monkeypatch.setattr(evidence, "conditions", lambda: next(places))
     commits = iter(["aaaaaaa", "bbbbbbb"])
     monkeypatch.setattr(evidence, "commit", lambda: next(commits))
-    with suppress(ValueError), evidence.session(SMALL):
+    with suppress(OSError), evidence.session(SMALL):
         time.sleep(0.2)
-        raise ValueError("a run that fails")
+        raise OSError("a run that fails")
     with evidence.session(SMALL):
         assert evidence.sessions_of(SMALL)[1]["seconds"] is None  # it goes on
     first, second = evidence.sessions_of(SMALL)
     assert (first["commit"], first["python"]) == ("aaaaaaa", "3.11")
     assert (second["commit"], second["python"]) == ("bbbbbbb", "3.12")
     assert 0.2 <= first["seconds"] < 100
+
+
+def test_a_process_that_trains_nothing_is_not_on_record(made, monkeypatch):
+    monkeypatch.chdir(made)
+    before = evidence.sessions_of(SMALL)
+    assert make.make(SMALL)  # nothing was left to train
+    train = {**SMALL.changes["train"], "max_steps": 4, "warmup_steps": 7}
+    with pytest.raises(ValueError, match=r"train\.warmup_steps = 150, now it is 7"):
+        make.make(replace(SMALL, changes={**SMALL.changes, "train": train}))
+    assert evidence.sessions_of(SMALL) == before
+
+
+def test_two_processes_do_not_make_the_same_run(made, monkeypatch):
+    monkeypatch.chdir(made)
+    with (
+        only_process(SMALL.folder / "make.lock", ""),
+        pytest.raises(
+            ValueError, match="group/small-1: another process makes this run"
+        ),
+    ):
+        make.make(SMALL)
 
 
 def test_a_killed_process_counts_until_its_last_metric(tmp_path, monkeypatch):
@@ -453,18 +483,17 @@ def test_a_run_whose_commits_alone_are_on_record_is_taken_up(made, monkeypatch):
     assert make.make(run)
     result = json.loads(run.result.read_text(encoding="utf-8"))
     require_schema(result)
-    *older, last = result["sessions"]
-    assert older == [{"commit": "aaaaaaa"}, {"commit": "bbbbbbb"}]
-    assert result["commits"] == ["aaaaaaa", "bbbbbbb", last["commit"]]
+    assert result["sessions"] == [{"commit": "aaaaaaa"}, {"commit": "bbbbbbb"}]
+    assert result["commits"] == ["aaaaaaa", "bbbbbbb"]
     assert result["training"]["wall_minutes"] is None
 
 
 def test_lines_come_back_and_equal_lines_are_equal_bytes(tmp_path):
     lines = ["Ein Hund.", "", "käse\u2028 \r", "它"]
     first, second = tmp_path / "first.gz", tmp_path / "second.gz"
-    evidence.write_lines(first, lines)
-    evidence.write_lines(second, iter(lines))
-    assert evidence.read_lines(first) == lines
+    write_lines(first, lines)
+    write_lines(second, iter(lines))
+    assert read_lines(first) == lines
     assert first.read_bytes() == second.read_bytes()
 
 
@@ -516,7 +545,7 @@ def test_a_stored_result_is_whole_and_of_this_table(run, monkeypatch):
         search = recipe_from_dict(result["configuration"]).search
         assert (search.beam_size, search.alpha) == (best["beam_size"], best["alpha"])
     for split, scores in result["scores"].items():
-        outputs = evidence.read_lines(run.outputs(split))
+        outputs = read_lines(run.outputs(split))
         assert len(outputs) == scores["sentences"]
 
 
@@ -537,7 +566,7 @@ def test_stored_scores_can_be_recomputed_without_training(
             of_corpus["sha256"].pop("tokenizer", None)
         assert found == stored
         for split, scores in result["scores"].items():
-            outputs = evidence.read_lines(ROOT / run.outputs(split))
+            outputs = read_lines(ROOT / run.outputs(split))
             found = evidence.scores_of_outputs(prepared, split, outputs)
             for name, value in found.items():
                 if isinstance(value, float):
@@ -553,6 +582,7 @@ def test_the_recurrent_models_are_trained_and_recorded_as_the_chapters_read_them
     small["steps"] = dict.fromkeys(recurrent.CONFIGURATION["steps"], 3)
     small |= {"d_model": 8, "transformer_d_ff": 11, "batch_pairs": 5}
     monkeypatch.setattr(recurrent, "CONFIGURATION", recurrent.CONFIGURATION | small)
+    monkeypatch.setattr(recurrent, "require_clean", lambda: None)
     stored = recorded_runs()
     recurrent.main(tmp_path / "out.json", [(name, 7) for name in stored])
     runs = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["runs"]
@@ -560,3 +590,53 @@ def test_the_recurrent_models_are_trained_and_recorded_as_the_chapters_read_them
     for name, seeds in runs.items():
         assert seeds["7"].keys() == stored[name]["1"].keys()
         assert len(seeds["7"]["exact"]) == len(seeds["7"]["wrong_tokens"]) == 17
+
+
+def test_recurrent_models_trained_side_by_side_are_all_kept(tmp_path, monkeypatch):
+    out = tmp_path / "out.json"
+
+    def run(name, seed):
+        if seed == 1:  # meanwhile another process is done
+            recurrent.main(out, [("attention", 2)])
+        return {"exact_match": seed}
+
+    monkeypatch.setattr(recurrent, "run", run)
+    monkeypatch.setattr(recurrent, "require_clean", lambda: None)
+    recurrent.main(out, [("attention", 1)])
+    runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
+    assert runs == {"attention": {"1": {"exact_match": 1}, "2": {"exact_match": 2}}}
+
+
+def test_recurrent_models_of_another_configuration_are_not_mixed_in(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(recurrent, "require_clean", lambda: None)
+    out = tmp_path / "out.json"
+    out.write_text('{"configuration": {"d_model": 7}, "runs": {}}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"out\.json: was made with another config"):
+        recurrent.main(out, [("attention", 1)])
+
+
+def test_a_checkpoint_for_readers_translates_and_its_card_gives_its_scores(
+    made, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(made)
+    for texts in (release.LICENCES, release.LIMITS, release.SCORING):
+        monkeypatch.setitem(texts, "words", "It knows numbers.")
+    release.release(SMALL, tmp_path / "small")
+    model = Translator.load(tmp_path / "small")
+    sources, references = PreparedCorpus(SMALL.data).text("test")
+    bleu = sacrebleu.corpus_bleu(model.translate(sources), [references])
+    card = (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
+    assert f"| test | {bleu.score:.1f} |" in card
+    assert "beam\n2 and α = 0.6" in card
+    assert "{" not in card
+    weights = load_file(RunFolder(tmp_path / "small").average)
+    assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+
+
+def test_a_checkpoint_that_is_not_for_readers_is_refused():
+    with pytest.raises(SystemExit, match='readers is named "table_4"; there are multi'):
+        release.main("table_4")
+    with pytest.raises(SystemExit, match="multi30k_en_de: already there; delete it"):
+        release.main("multi30k_en_de-1")

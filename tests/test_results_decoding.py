@@ -6,7 +6,9 @@ import pytest
 import sacrebleu
 from test_results import SMALL, made  # noqa: F401
 
-from results import decoding, evidence, make
+from results import conditions, decoding, make
+from results.conditions import ROOT
+from results.files import read_lines
 from transformer_lite.data.store import PreparedCorpus
 
 
@@ -24,13 +26,14 @@ def test_scores_are_those_of_the_kept_outputs(made, monkeypatch):  # noqa: F811
     monkeypatch.setattr(decoding, "SPLITS", ("valid", "test"))
     monkeypatch.setattr(decoding, "ALPHAS", (0.0, 0.6))
     monkeypatch.setattr(make, "RUNS", ())
-    monkeypatch.setattr(evidence, "commit", lambda: "0123456789ab")
+    monkeypatch.setattr(conditions, "commit", lambda: "0123456789ab")
+    monkeypatch.setattr(decoding, "commit", lambda: "0123456789ab")
     assert make.main(only="decoding") == 0
     result = json.loads(decoding.RESULT.read_text(encoding="utf-8"))
     for split in ("valid", "test"):
         _, references = PreparedCorpus(SMALL.data).text(split)
         for system in decoding.systems():
-            lines = evidence.read_lines(decoding.outputs(system, split))
+            lines = read_lines(decoding.outputs(system, split))
             score = result["scores"][split][system.name]
             bleu = sacrebleu.corpus_bleu(lines, [references])
             assert score["bleu"] == pytest.approx(bleu.score)
@@ -43,3 +46,13 @@ def test_without_weights_it_says_how_to_make_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="weights of this run are not here; delete"):
         decoding.decode()
+
+
+def test_the_stored_table_is_of_the_run_that_is_stored():
+    result = json.loads((ROOT / decoding.RESULT).read_text(encoding="utf-8"))
+    run = json.loads((ROOT / f"results/{decoding.RUN}.json").read_text("utf-8"))
+    first, *_ = decoding.systems()
+    assert result["corpus"] == run["corpus"]
+    for split in decoding.SPLITS:
+        found = result["scores"][split][first.name]["bleu"]
+        assert found == pytest.approx(run["scores"][split]["bleu"], abs=1e-3)

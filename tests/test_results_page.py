@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from results import paper
-from results.evidence import ROOT
+from results.conditions import ROOT
 from transformer_lite.book.results import stored_decoding, stored_runs
 from transformer_lite.config import TABLE_3
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,9 +61,8 @@ def test_every_order_and_budget_is_counted_with_every_seed(monkeypatch):
 
 
 def test_the_stored_counts_have_all_that_is_counted(tmp_path, monkeypatch):
-    stored = json.loads(
-        Path(text.__file__).parents[1].joinpath(text.RECORDING).read_text()
-    )
+    monkeypatch.setattr(text, "require_clean", lambda: None)
+    stored = json.loads(text.RECORDING.read_text(encoding="utf-8"))
     splits = {
         "train": list(zip(*TRAIN, strict=True)),
         "test": list(zip(*TEST, strict=True)),

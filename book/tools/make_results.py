@@ -1,7 +1,7 @@
 """Write book/results.md, tables of what the runs in results/ gave, and their digest.
 
-Nothing on the page is typed: every number is in a file under results/, or follows from
-such numbers here. The digest comes with the package, so that chapters have the numbers
+No result on the page is typed: every one is in a file under results/, or follows from
+such files here. The digest comes with the package, so that chapters have the numbers
 in Colab, too. ``make notebooks`` runs this, and tests/test_results_page.py compares
 both files with it.
 """
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from results import decoding, paper  # noqa: E402
-from results.runs import GPU_RUNS, RECIPES, RUNS  # noqa: E402
+from results.runs import GPU_RUNS, RECIPES, RUNS, TATOEBA_2018  # noqa: E402
 from transformer_lite.book.results import DIGEST  # noqa: E402
 from transformer_lite.config import load_recipe  # noqa: E402
 
@@ -40,7 +40,8 @@ Every number on this page comes from a run that happened. Its file in
 [`results/`]({FOLDER})
 holds the complete configuration, the seed, the checksums of the text, versions, commit,
 hardware, the learning curve and the scores; what a run translated lies beside it, so
-that you can score it again without training. `make results` makes what is missing.
+that you can score it again on the same text without training. `make results` makes what
+is missing.
 
 Where several seeds were trained, a cell shows their mean and, in brackets, the lowest
 and the highest.
@@ -293,7 +294,7 @@ def warm_up(results: Results) -> str:
     )
 
 
-CORPORA = {"multi30k": "Multi30k", "tatoeba": "Tatoeba"}
+CORPORA = {"multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy grammar"}
 
 
 def translation(results: Results) -> str:
@@ -322,6 +323,17 @@ def translation(results: Results) -> str:
             )
     if not lines:
         return ""
+    editions = {
+        result["corpus"]["sha256"]["train.src"]
+        for result in results.get("tatoeba_en_de", [])
+    }
+    edition = (
+        " Tatoeba is the selection of manythings.org of 2018-05-13, and no sentence of "
+        "its test set is in another split; `prepare tatoeba` downloads a later "
+        "edition with other splits, on which this model cannot be scored."
+        if editions == {TATOEBA_2018}
+        else ""
+    )
     header = ["Text", "Languages", "Test set", "Model", "Seeds", "BLEU, validation set"]
     header += ["BLEU, test set", "the same, case ignored", "chrF", "Million parameters"]
     header += ["Million target tokens trained on"]
@@ -331,9 +343,7 @@ def translation(results: Results) -> str:
             "BLEU is sacrebleu's: on cased, detokenized text, and once more without "
             "regard to case, which is what papers on Multi30k report. Beam 4, α = 0.6, "
             "the mean of the last checkpoints. Recipes were chosen on the validation "
-            "sets. Tatoeba is the selection of manythings.org of 2018-05-13, and no "
-            "sentence of its test set is in another split; `prepare tatoeba` downloads "
-            "a later edition, whose splits are others.\n",
+            f"sets.{edition}\n",
             table(header, lines),
         ]
     )

@@ -27,7 +27,11 @@ from pathlib import Path
 import nbformat
 import yaml
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import (
+    CellExecutionError,
+    CellTimeoutError,
+    DeadKernelError,
+)
 from nbformat import NotebookNode
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -297,7 +301,12 @@ def main() -> int:
     for path in paths:
         try:
             seconds = refresh(path, run=not arguments.setup_only)
-        except CellExecutionError as error:
+        except (
+            CellExecutionError,
+            CellTimeoutError,
+            DeadKernelError,
+            ValueError,
+        ) as error:
             failed += 1
             print(f"{path.name}: left as it was\n{error}", file=sys.stderr)
         else:

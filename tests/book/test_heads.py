@@ -2,7 +2,7 @@
 
 import json
 import re
-from itertools import islice
+from itertools import combinations, islice
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def test_there_are_five_models_that_differ(models):
     matrices = [
         model.encoder.layers[0].self_attention.w_q.weight for model in models.values()
     ]
-    assert not any(torch.equal(matrices[0], other) for other in matrices[1:])
+    assert not any(torch.equal(*pair) for pair in combinations(matrices, 2))
 
 
 def test_it_is_kept_how_they_were_trained():
@@ -88,6 +88,7 @@ def test_a_word_of_another_language_is_refused():
 
 def test_what_is_trained_is_kept_as_the_chapter_reads_it(monkeypatch, tmp_path):
     out = tmp_path / "heads.safetensors"
+    monkeypatch.setattr(training, "require_clean", lambda: None)
     monkeypatch.setattr(training, "SEEDS", [7])
     monkeypatch.setattr(training, "STEPS", 2)
     monkeypatch.setattr(training, "TRAIN_PAIRS", 300)

@@ -48,7 +48,7 @@ def downloaded(folder: str, name: str, mirrors: Iterable[str]) -> Path:
         mirrors: Addresses to try, in this order.
 
     Raises:
-        ValueError: None of them has it, or what came, now or before, is a web page.
+        ValueError: None of them has it; what came may have been a web page.
     """
     failures = []
     for mirror in mirrors:
@@ -63,15 +63,14 @@ def downloaded(folder: str, name: str, mirrors: Iterable[str]) -> Path:
         except (OSError, ValueError) as error:
             failures.append(f"{mirror}: {type(error).__name__}")
             continue
-        with Path(path).open("rb") as file:
-            if file.read(100).lstrip().startswith(b"<"):
-                raise ValueError(
-                    f"{path}: a web page in the place of {name}; see whether your "
-                    f"network lets you have {mirror}{name}, delete the page and start "
-                    "again"
-                )
-        return Path(path)
+        found = Path(path)
+        with found.open("rb") as file:
+            if not file.read(100).lstrip().startswith(b"<"):
+                return found
+        found.unlink()
+        failures.append(f"{mirror}: a web page in its place")
     raise ValueError(
-        f"{name} could not be downloaded ({'; '.join(failures)}); try again later, "
-        f"or put the corpus under {folder}/ in a folder that {DATA_VARIABLE} names"
+        f"{name} could not be downloaded ({'; '.join(failures)}); see whether your "
+        f"network lets you have it, try again later, or put the corpus under {folder}/ "
+        f"in a folder that {DATA_VARIABLE} names"
     )

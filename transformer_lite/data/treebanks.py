@@ -267,6 +267,10 @@ def load_treebank(
             published one.
     """
     _require_silver(silver)  # before anything is downloaded
+    if name not in TREEBANKS:
+        raise ValueError(
+            f'no treebank is named "{name}"; there are {", ".join(TREEBANKS)}'
+        )
     splits = TREEBANKS[name].splits()
     return _corpus_of(name, splits, ("en", TREES), silver, drop_tags)
 
@@ -288,6 +292,10 @@ def treebank_of_files(
         silver: As for `load_treebank`.
         drop_tags: As for `load_treebank`.
         language: Code of the words' language; empty if it is not known.
+
+    Raises:
+        ValueError: A file is missing or holds no trees, or there is no such silver
+            treebank.
     """
     _require_silver(silver)
     given = {"train": train, "valid": valid} | ({"test": test} if test else {})
