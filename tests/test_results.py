@@ -172,6 +172,20 @@ def test_the_last_weights_can_be_asked_for(made, monkeypatch):
     assert all(torch.equal(held[name], value) for name, value in last.items())
 
 
+def test_runs_of_one_corpus_have_one_text(made, monkeypatch):
+    monkeypatch.chdir(made)
+    monkeypatch.setattr(make, "RUNS", (SMALL,))
+    make.prepare(SMALL.corpus)
+    kept = SMALL.result.read_text(encoding="utf-8")
+    checksum = json.loads(kept)["corpus"]["sha256"]["train.src"]
+    SMALL.result.write_text(kept.replace(checksum, 64 * "0"), encoding="utf-8")
+    try:
+        with pytest.raises(ValueError, match="another text, or another vocabulary"):
+            make.prepare(SMALL.corpus)
+    finally:
+        SMALL.result.write_text(kept, encoding="utf-8")
+
+
 def test_a_made_run_is_not_made_again(made, monkeypatch, capsys):
     monkeypatch.chdir(made)
     monkeypatch.setattr(make, "RUNS", (SMALL,))

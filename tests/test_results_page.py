@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 
 import numpy as np
 import pytest
@@ -282,3 +283,25 @@ def test_the_page_says_what_the_interval_holds():
     shown = page.table_3(rows)
     assert "Each draws the seeds of every row anew, and then the rows." in shown
     assert "of the chance in our training what 2 or 3 seeds a row show" in shown
+
+
+def test_the_readme_shows_what_the_runs_gave():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| \[`(\w+)`\].*? \| (\S+?),? .*?([\d,]+) (?:unseen )?pairs \| "
+        r"([\d.]+) % \| ([\d.]+) \|",
+        readme,
+        re.M,
+    )
+    results = [of_name[0] for of_name in page.read().values()]
+    assert [recipe for recipe, *_ in rows] == ["toy", "multi30k_de", "tatoeba_de"]
+    for recipe, split, pairs, exact, bleu in rows:
+        (result,) = (
+            found
+            for found in results
+            if found["recipe"] == recipe and f"results/{found['name']}.json" in readme
+        )
+        scores = result["scores"].get(split) or result["scores"]["test"]
+        assert f"{scores['sentences']:,}" == pairs
+        assert f"{scores['exact_match']:.1f}" == exact
+        assert f"{scores['bleu']:.1f}" == bleu

@@ -73,7 +73,7 @@ class Prepare(Verb):
     instead of stopping at them."""
 
     @property
-    def tokens(self) -> int:
+    def size_of_vocabulary(self) -> int:
         """The size of the vocabulary, also where it is left to the default."""
         if self.vocab_size is None:
             return VOCAB_SIZES.get(self.corpus, 8000)
@@ -85,7 +85,7 @@ class Prepare(Verb):
         from transformer_lite.data.store import PreparedCorpus
 
         text = self._text()
-        vocab_size, max_length = self.tokens, self.max_length
+        vocab_size, max_length = self.size_of_vocabulary, self.max_length
         if max_length is None:
             max_length = 1000 if text.target_tokens else 256
         new = prepare(
