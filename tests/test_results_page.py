@@ -230,6 +230,38 @@ def test_parsing_shows_what_is_no_tree_beside_the_scores_of_trees():
     assert page.parsing({}) == ""
 
 
+def test_parsing_shows_every_search_that_was_tried():
+    tried = [
+        {"beam_size": 4, "alpha": 0.3, "score": 12.345},
+        {"beam_size": 1, "alpha": 0.0, "score": 9.87},
+    ]
+    lines = page.searches({"parsing/craft": [{"searches": tried}]}).splitlines()
+    assert lines[0] == "| Treebank | beam 1, α = 0.0 | beam 4, α = 0.3 |"
+    assert lines[-1] == "| CRAFT | 9.9 | 12.3 |"
+    assert page.searches({"parsing/craft": [{}]}) == ""
+
+
+def test_the_digest_has_the_search_that_was_chosen_and_the_size_of_the_treebank():
+    tried = [{"beam_size": 4, "alpha": 0.3, "score": 12.345}]
+    search = {"beam_size": 4, "alpha": 0.3, "max_extra": 300}
+    parsed = {
+        "seed": 1,
+        "configuration": {"search": search},
+        "corpus": {"pairs": {"train": 3396}, "sha256": {}},
+        "searches": tried,
+        "scores": {"test": {"f1": 60.0, "f1_all": 31.3, "well_formed": 45.7}},
+    }
+    digest = json.loads(page.digest({"parsing/craft": [parsed]}, None))
+    (kept,) = digest["runs"]["parsing/craft"]
+    assert kept["search"] == {"beam_size": 4, "alpha": 0.3}
+    assert kept["searches"] == tried
+    assert kept["pairs"] == {"train": 3396}
+    assert kept["scores"]["test"]["f1_all"] == 31.3
+    translated = {"configuration": {"search": search}, "scores": {}}
+    digest = json.loads(page.digest({"multi30k_en_de": [translated]}, None))
+    assert digest["runs"]["multi30k_en_de"] == [{"scores": {}}]
+
+
 def test_the_interval_holds_the_noise_of_the_seeds():
     theirs = [float(row) for row in range(9)]
     # The means are in the paper's order. Seeds that differ more than rows may not be.

@@ -407,6 +407,7 @@ def parsing(results: Results) -> str:
         return ""
     header = ["Treebank", "Split", "Sentences", "Outputs that are trees", "F1 of these"]
     header += ["F1 of all", "Perplexity", "Beam, α", "Million target tokens trained on"]
+    tried = searches(results)
     return "\n".join(
         [
             "## Parsing\n",
@@ -416,8 +417,28 @@ def parsing(results: Results) -> str:
             "parser reached 91.3 with the forty thousand trees of the whole Wall "
             "Street Journal part and a model as wide as big.\n",
             table(header, lines),
+            *(["What each search gave there, F1 of all:\n", tried] if tried else []),
         ]
     )
+
+
+def searches(results: Results) -> str:
+    """F1 of every search that was tried on a treebank's validation set."""
+    found = {
+        treebank: {(one["beam_size"], one["alpha"]): one["score"] for one in tried}
+        for name, treebank in TREEBANKS.items()
+        for result in results.get(f"parsing/{name}", [])
+        if (tried := result.get("searches"))
+    }
+    ways = sorted({way for tried in found.values() for way in tried})
+    if not ways:
+        return ""
+    rows = [
+        [treebank, *(f"{tried[way]:.1f}" if way in tried else "–" for way in ways)]
+        for treebank, tried in found.items()
+    ]
+    header = ["Treebank", *(f"beam {beam}, α = {alpha}" for beam, alpha in ways)]
+    return table(header, rows)
 
 
 def diverged(results: Results) -> str:
@@ -462,16 +483,24 @@ def render(results: Results, decoded: Result | None = None) -> str:
 
 
 KEPT = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
-KEPT += ("diverged",)  # which only some have
+KEPT += ("diverged", "searches")  # which only some have
 """What chapters show of a result."""
+
+
+def kept(result: Result) -> Result:
+    """What chapters show of a result; of searches that were tried, the chosen one."""
+    found = {key: result[key] for key in KEPT if key in result}
+    if "searches" in result:
+        search = result["configuration"]["search"]
+        found["search"] = {name: search[name] for name in ("beam_size", "alpha")}
+        found["pairs"] = result["corpus"]["pairs"]
+    return found
 
 
 def digest(results: Results, decoded: Result | None) -> str:
     """What chapters read: of each experiment its seeds, and the ways to decode."""
     runs = {
-        name: [
-            {key: result[key] for key in KEPT if key in result} for result in of_name
-        ]
+        name: [*map(kept, of_name)]
         for name, of_name in sorted(results.items())
         if of_name
     }

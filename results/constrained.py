@@ -1,0 +1,147 @@
+"""Parse with trained models that may write nothing but trees: for chapter 6.3.
+
+    python -m results.constrained [OUT.json [ROOT]]
+
+At each step, greedy search takes the likeliest of those tokens after which a tree is
+still possible. Runs of section 6.3 that are trained in ROOT, this repository unless
+told otherwise, are parsed with the weights that their results were made with. Scores
+are kept and no text; the file comes with the package:
+transformer_lite/book/constrained.json.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from results.evidence import commit, conditions
+from results.models import MODELS
+from results.runs import RUNS, Run
+from transformer_lite.batching import pad
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.inference.brackets import score_brackets
+from transformer_lite.inference.translator import batches_by_length
+from transformer_lite.model import Transformer
+from transformer_lite.tokenizer import BOS, EOS, Tokenizer
+from transformer_lite.training.checkpoint import load_weights
+from transformer_lite.training.folder import RunFolder
+
+RECORDING = Path("transformer_lite/book/constrained.json")
+IN_A_ROW = 5
+"""Most brackets that may open one after the other; without a limit nothing need end."""
+BATCH = 64
+
+
+@dataclass
+class Beginning:
+    """The beginning of a tree, and what may follow."""
+
+    words_left: int
+    tokens: list[str] = field(default_factory=list)
+    stack: list[list] = field(default_factory=list)
+    """Labels of the brackets that are open, each with its number of children."""
+    opened: int = 0
+    """Brackets that were opened one after the other at the end."""
+
+    def may_follow(self, known: Iterable[str]) -> list[str]:
+        """Those tokens after which a tree is still possible; none if it is complete."""
+        if not self.stack and self.tokens:
+            return []
+        return [token for token in known if self._allows(token)]
+
+    def _allows(self, token: str) -> bool:
+        if token[0] == "(":
+            return self.words_left > 0 and self.opened < IN_A_ROW
+        if not self.stack:
+            return False
+        if token[0] != ")":
+            return self.words_left > 0
+        label, children = self.stack[-1]
+        is_last = len(self.stack) == 1
+        return token[1:] == label and children > 0 and not (is_last and self.words_left)
+
+    def add(self, token: str) -> None:
+        """Go on with a token."""
+        self.tokens.append(token)
+        self.opened = self.opened + 1 if token[0] == "(" else 0
+        if token[0] == "(":
+            self.stack.append([token[1:], 0])
+            return
+        if token[0] == ")":
+            self.stack.pop()
+        else:
+            self.words_left -= 1
+        if self.stack:
+            self.stack[-1][1] += 1
+
+
+@torch.inference_mode()
+def parse(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    sentences: Sequence[str],
+    known: Sequence[str],
+) -> list[str]:
+    """The tree of each sentence, linearized.
+
+    Args:
+        model: Trained on a treebank.
+        tokenizer: Its own.
+        sentences: Their words, with spaces between them.
+        known: Brackets and tags, each a token of the tokenizer.
+    """
+    ids = {token: tokenizer.encode(token)[0] for token in known}
+    texts = {id_: token for token, id_ in ids.items()}
+    sources = [[*tokenizer.encode(sentence), EOS] for sentence in sentences]
+    outputs = [""] * len(sentences)
+    for rows in batches_by_length([*map(len, sources)], BATCH):
+        trees = [Beginning(len(sentences[row].split(" "))) for row in rows]
+        state = model.start(pad([sources[row] for row in rows]))
+        last = torch.full((len(rows), 1), BOS)
+        while any(allowed := [tree.may_follow(known) for tree in trees]):
+            logits, state = model.decoder.step(last, state)
+            mask = torch.full_like(logits[:, 0], float("-inf"))
+            for row, tokens in enumerate(allowed):
+                mask[row, [ids[token] for token in tokens] or [EOS]] = 0
+            last = (logits[:, 0] + mask).argmax(-1)[:, None]
+            for tree, tokens, id_ in zip(
+                trees, allowed, last[:, 0].tolist(), strict=True
+            ):
+                if tokens:
+                    tree.add(texts[id_])
+        for row, tree in zip(rows, trees, strict=True):
+            outputs[row] = " ".join(tree.tokens)
+    return outputs
+
+
+def scores_of(run: Run, root: Path) -> dict[str, Any]:
+    """Scores of one run's test split."""
+    corpus = PreparedCorpus(root / run.data)
+    folder = RunFolder(root / run.folder)
+    model = MODELS[run.model](folder.recipe().model)
+    load_weights(model, folder.average)
+    trees = corpus.text("train")[1]
+    known = sorted({token for tree in trees for token in tree.split(" ")})
+    sentences, references = corpus.text("test")
+    outputs = parse(model.eval(), corpus.tokenizer, sentences, known)
+    scores = asdict(score_brackets(sentences, references, outputs))
+    return {n: round(v, 4) if isinstance(v, float) else v for n, v in scores.items()}
+
+
+def main(out: Path = RECORDING, root: Path = Path()) -> None:
+    """Parse with every run that is trained, and write the scores."""
+    result = {"commit": commit(), **conditions(), "scores": {}}
+    for run in RUNS:
+        is_made = run.result.exists() and RunFolder(root / run.folder).average.exists()
+        if run.experiment.startswith("parsing/") and is_made:
+            result["scores"][run.experiment] = scores_of(run, root)
+    text = json.dumps(result, indent=1, ensure_ascii=False)
+    out.write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:3]))

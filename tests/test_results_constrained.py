@@ -1,0 +1,65 @@
+"""A search that may write nothing but trees."""
+
+import json
+from random import Random
+
+import pytest
+import torch
+
+from results import constrained
+from transformer_lite.config import ModelConfig
+from transformer_lite.data.trees import NotATreeError, linearized, read_trees, tree_of
+from transformer_lite.inference.brackets import score_brackets
+from transformer_lite.model import Transformer
+from transformer_lite.tokenizer import Tokenizer
+
+KNOWN = ["(NP", "(S", ")NP", ")S", "DT", "NN"]
+TREE = "(S (NP (DT the) (NN dog)) (NN barks))"
+
+
+def test_every_tree_can_be_written():
+    ((_, tree),) = read_trees([TREE], "x.mrg")
+    beginning = constrained.Beginning(len(tree.words()))
+    for token in linearized(tree):
+        assert token in beginning.may_follow(KNOWN)
+        beginning.add(token)
+    assert beginning.may_follow(KNOWN) == []
+
+
+@pytest.mark.parametrize("words", [1, 2, 7])
+def test_whatever_is_chosen_is_a_tree(words):
+    for seed in range(50):
+        random, beginning = Random(seed), constrained.Beginning(words)
+        while allowed := beginning.may_follow(KNOWN):
+            beginning.add(random.choice(allowed))
+        assert tree_of(beginning.tokens, ["word"] * words)
+
+
+def test_what_is_not_allowed_is_the_beginning_of_no_tree():
+    beginning = constrained.Beginning(1)
+    for token in ["(S", "NN"]:
+        beginning.add(token)
+    assert beginning.may_follow(KNOWN) == [")S"]
+    for token in set(KNOWN) - {")S"}:
+        with pytest.raises(NotATreeError):
+            tree_of(["(S", "NN", token, ")S"], ["word"])
+
+
+def test_a_model_that_has_learned_nothing_writes_trees():
+    torch.manual_seed(0)
+    lines = ["the dog barks", "a cat", "the cat sees a dog"] * 40
+    tokenizer = Tokenizer.train(lines, 40, symbols=KNOWN)
+    shape = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
+    model = Transformer(ModelConfig(vocab_size=40, **shape)).eval()
+    sentences = ["the dog barks", "a cat", "the cat sees a dog"]
+    outputs = constrained.parse(model, tokenizer, sentences, KNOWN)
+    references = [f"(S {' '.join(['NN'] * len(s.split()))} )S" for s in sentences]
+    assert score_brackets(sentences, references, outputs).well_formed == 100
+
+
+def test_the_recording_has_nothing_but_trees():
+    recording = json.loads(constrained.RECORDING.read_text(encoding="utf-8"))
+    scores = recording["scores"]["parsing/penn_treebank_sample"]
+    assert scores["well_formed"] == 100
+    assert scores["f1"] == scores["f1_all"]
+    assert scores["sentences"] == 245
