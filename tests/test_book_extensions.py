@@ -140,6 +140,16 @@ def test_planned_chapters_stand_at_their_places_in_the_sidebar():
     assert len(sidebar.select("li.planned")) == 2
 
 
+@pytest.mark.parametrize("tables", ["", "[tool.transformer_lite.planned]\n"])
+def test_one_day_no_chapter_is_planned(tables, tmp_path, monkeypatch):
+    project = tmp_path / "pyproject.toml"
+    project.write_text(f"[tool.ruff]\n{tables}", encoding="utf-8")
+    monkeypatch.setattr(planned, "PROJECT", project)
+    assert planned.planned() == {}
+    sidebar = BeautifulSoup("<ul><li><a href='#'>4</a></li></ul>", "html.parser")
+    assert str(planned.with_planned(sidebar, {"#": "04_why"})) == str(sidebar)
+
+
 def neighbours(pagename, link):
     """The links to the pages before and after a page, as its extension leaves them."""
     pages = ["book/intro", "book/glossary", "notebooks/04_why", "notebooks/06_results"]

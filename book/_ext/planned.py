@@ -14,7 +14,7 @@ FOLDER = "notebooks/"
 def planned():
     """Title of each chapter that is not written yet, by its file's name."""
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))
-    return project["tool"]["transformer_lite"]["planned"]
+    return project["tool"].get("transformer_lite", {}).get("planned", {})
 
 
 def complete(app, pagename, templatename, context, doctree):

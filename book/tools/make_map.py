@@ -19,7 +19,8 @@ PAGE = ROOT / "book" / "map.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS: list[str] = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
 """From the top down; modules and folders of one layer are parted by bars."""
-PLANNED: dict[str, str] = PROJECT["tool"]["transformer_lite"]["planned"]
+PLANNED: dict[str, str] = PROJECT["tool"].get("transformer_lite", {}).get("planned", {})
+"""Title of each chapter that is not written yet, if there is any."""
 REPOSITORY: str = PROJECT["project"]["urls"]["Repository"]
 
 
