@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
-from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
 
@@ -24,7 +23,6 @@ def load(name):
 chapter_head = load("chapter_head")
 docstrings = load("docstrings")
 figure_numbers = load("figure_numbers")
-planned = load("planned")
 punctuation = load("punctuation")
 voices = load("voices")
 
@@ -122,65 +120,6 @@ def test_figures_are_numbered_by_chapter():
     figure_numbers.by_chapter(None, env)
     assert numbers["a"]["figure"] == {"x": ("3.2.1-1",), "y": ("3.2.1-2",)}
     assert numbers["b"]["figure"] == {"z": ("1",)}
-
-
-@pytest.fixture
-def two_planned(monkeypatch):
-    names = {"05_1_data": "5.1 Data", "07_conclusion": "7 Conclusion"}
-    monkeypatch.setattr(planned, "planned", lambda: names)
-
-
-@pytest.mark.usefixtures("two_planned")
-def test_planned_chapters_stand_at_their_places_in_the_sidebar():
-    html = "<ul><li><a href='#'>4</a></li><li><a href='06.html'>6</a></li></ul>"
-    sidebar = BeautifulSoup(html, "html.parser")
-    planned.with_planned(sidebar, {"#": "04_why", "06.html": "06_results"})
-    entries = [entry.text for entry in sidebar.find_all("li")]
-    assert entries == ["4", "5.1 Data", "6", "7 Conclusion"]
-    assert len(sidebar.select("li.planned")) == 2
-
-
-def neighbours(pagename, link):
-    """The links to the pages before and after a page, as its extension leaves them."""
-    pages = ["book/intro", "book/glossary", "notebooks/04_why", "notebooks/06_results"]
-    builder = SimpleNamespace(get_relative_uri=lambda here, there: f"../{there}.html")
-    app = SimpleNamespace(
-        builder=builder,
-        config=SimpleNamespace(root_doc="book/intro"),
-        env=SimpleNamespace(found_docs=pages),
-    )
-    context = {"prev": link, "next": link}
-    planned.complete(app, pagename, "page.html", context, None)
-    return context
-
-
-GLOSSARY = {"title": "Glossary", "link": "../book/glossary.html"}
-
-
-@pytest.mark.usefixtures("two_planned")
-def test_the_page_after_a_chapter_is_the_next_one_of_the_paper():
-    written = {"title": "6", "link": "../notebooks/06_results.html"}
-    link = neighbours("notebooks/04_why", written)["next"]
-    assert link["title"] == "5.1 Data (planned)"
-    assert link["link"] == "../book/intro.html#the-chapters"
-
-
-def test_the_page_after_a_chapter_may_be_written(monkeypatch):
-    monkeypatch.setattr(planned, "planned", dict)
-    written = {"title": "6", "link": "../notebooks/06_results.html"}
-    assert neighbours("notebooks/04_why", written)["next"] == written
-
-
-def test_nothing_follows_the_papers_last_chapter(monkeypatch):
-    monkeypatch.setattr(planned, "planned", dict)
-    assert neighbours("notebooks/06_results", GLOSSARY)["next"] is None
-
-
-@pytest.mark.usefixtures("two_planned")
-def test_no_chapter_comes_before_the_reference():
-    chapter = {"title": "6", "link": "../notebooks/06_results.html"}
-    assert neighbours("book/glossary", chapter)["prev"] is None
-    assert neighbours("book/glossary", GLOSSARY)["prev"] == GLOSSARY
 
 
 class Pair(NamedTuple):

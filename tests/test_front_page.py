@@ -55,13 +55,6 @@ def test_every_link_of_the_drawing_leads_to_a_chapter_that_is_written():
     )
 
 
-def test_a_planned_chapter_has_a_box_without_a_link(monkeypatch):
-    before = len(drawing().select("g.planned"))
-    monkeypatch.setitem(make_map.PLANNED, "03_5_positional_encoding", "3.5 Order")
-    assert len(drawing().select("g.planned")) == before + 2
-    assert "03_5_positional" not in draw_model.render()
-
-
 def test_boxes_lie_in_the_drawing_and_hold_their_words():
     for box in drawing().select(".box"):
         rect = box.rect
@@ -76,12 +69,9 @@ def test_boxes_lie_in_the_drawing_and_hold_their_words():
         assert 7 * letters <= width
 
 
-def entry(title, text, *, linked):
-    name = nodes.reference("", title) if linked else None
+def entry(title, text):
     paragraph = nodes.paragraph()
-    paragraph += (
-        [name, nodes.Text(f": {text}")] if linked else [nodes.Text(f"{title}: {text}")]
-    )
+    paragraph += [nodes.reference("", title), nodes.Text(f": {text}")]
     return nodes.list_item("", paragraph)
 
 
@@ -102,16 +92,15 @@ def test_the_picture_becomes_the_drawing():
     assert first.astext() == draw_model.render()
 
 
-@pytest.mark.parametrize("linked", [True, False])
-def test_an_entry_of_the_list_becomes_a_card(linked):
-    title = "3.5 Positional Encoding" if linked else "6.2 Model Variations"
-    page = arranged(entry(title, "what: came.", linked=linked))
+def test_an_entry_of_the_list_becomes_a_card():
+    title = "3.5 Positional Encoding"
+    page = arranged(entry(title, "what: came."))
     card = next(page.findall(nodes.list_item))
     head, text, time = (part.astext() for part in card.children)
     assert card["classes"] == ["chapter-card"]
     assert (head, text) == (title, "What: came.")
-    assert bool(list(card.findall(nodes.reference))) == linked
-    assert re.fullmatch(r"\d+ minutes" if linked else "planned", time)
+    assert list(card.findall(nodes.reference))
+    assert re.fullmatch(r"\d+ minutes", time)
 
 
 @pytest.mark.parametrize("page", [PAGE, README], ids=["front page", "README"])

@@ -111,12 +111,12 @@ def test_section_exists_in_the_paper(entry):
 
 
 @every_entry
-def test_chapter_is_written_or_planned(entry):
-    title = re.sub(r"^\[(.+)\]\(.+\)$|^(.+) \(planned\)$", r"\1\2", entry.chapter)
+def test_chapter_is_one_of_the_book(entry):
+    title = re.sub(r"^\[(.+)\]\(.+\)$", r"\1", entry.chapter)
     assert title in tool.make_map.chapter_titles().values()
 
 
-def test_written_chapters_are_links_and_planned_ones_are_not():
+def test_chapters_are_links():
     assert tool.render(PAGE) == PAGE, (
         "run: make notebooks (book/tools/link_glossary.py)"
     )
@@ -140,7 +140,7 @@ def test_index_leads_to_every_term_under_its_letter():
 
 def test_unknown_chapter_is_refused():
     with pytest.raises(ValueError, match="no chapter '9 Nothing'"):
-        tool.render("Paper: 4 · Chapter: 9 Nothing (planned)")
+        tool.render("Paper: 4 · Chapter: 9 Nothing")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS + PAGES, ids=lambda path: path.name)

@@ -24,8 +24,7 @@ WRITTEN = {path.stem for path in make_map.NOTEBOOKS.glob("*.ipynb")}
 
 def test_there_are_modules_and_chapters_to_check():
     assert {"model", "training.step"} <= set(MODULES)
-    assert len(WRITTEN) >= 2
-    assert len(WRITTEN | set(make_map.PLANNED)) == 21
+    assert len(WRITTEN) == 21
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -41,9 +40,9 @@ def test_tests_named_by_a_module_exist(name):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_chapters_named_by_a_module_are_written_or_planned(name):
+def test_chapters_named_by_a_module_are_written(name):
     chapters = set(make_map.read_module(name).chapters)
-    assert chapters <= WRITTEN | set(make_map.PLANNED)
+    assert chapters <= WRITTEN
 
 
 def test_every_notebook_is_named_by_a_module():
@@ -51,21 +50,9 @@ def test_every_notebook_is_named_by_a_module():
     assert named >= WRITTEN
 
 
-def test_no_written_chapter_is_still_planned():
-    assert not WRITTEN & set(make_map.PLANNED)
-
-
 def test_map_is_what_the_modules_say():
     page = make_map.PAGE.read_text(encoding="utf-8")
     assert page == make_map.render(), "run: make notebooks (or book/tools/make_map.py)"
-
-
-def test_front_page_lists_every_planned_chapter_and_no_other():
-    front = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
-    chapters = front.partition("\n## The chapters\n")[2].partition("\n## ")[0]
-    listed = re.findall(r"^- (.+?): ", chapters, re.M)
-    listed = [title for title in listed if not title.startswith("[")]
-    assert sorted(listed) == sorted(make_map.PLANNED.values())
 
 
 def test_front_page_links_every_written_chapter():

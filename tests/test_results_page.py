@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from test_paper import COUNTED
 
 from results import paper
 from results.conditions import ROOT
@@ -56,6 +57,23 @@ def test_a_result_that_is_not_there_is_told_which_there_are():
 
 def test_the_papers_table_has_the_rows_of_the_package():
     assert list(paper.TABLE_3) == list(TABLE_3)
+
+
+def test_the_chapter_has_the_papers_numbers():
+    notebook = json.loads(
+        (ROOT / "notebooks" / "06_2_model_variations.ipynb").read_text(encoding="utf-8")
+    )
+    sources = ["".join(cell["source"]) for cell in notebook["cells"]]
+    (table,) = [
+        found[1]
+        for source in sources
+        if (found := re.search(r'PRINTED = """(.+?)"""', source, re.S))
+    ]
+    entries = [entry.split() for entry in re.split(r"[|\n]", table) if entry.strip()]
+    scores = {row: (float(p), float(bleu)) for row, p, bleu, _ in entries}
+    assert scores == paper.TABLE_3
+    counts = {row: int(count) for row, _, _, count in entries if count != "-"}
+    assert counts == COUNTED
 
 
 def test_several_seeds_are_shown_with_their_spread():

@@ -39,20 +39,17 @@ def make_card(item):
     link, text = paragraph.children[0], paragraph.astext()
     title, _, rest = text.partition(":")
     rest = re.sub(r"^\w", lambda first: first[0].upper(), rest.strip())
-    name = link if title == link.astext() else nodes.Text(title)
     item["classes"].append("chapter-card")
     item.children.clear()
-    item += nodes.paragraph("", "", name, classes=["card-title"])
+    item += nodes.paragraph("", "", link, classes=["card-title"])
     item += nodes.paragraph("", rest)
     item += nodes.paragraph("", minutes(title), classes=["card-time"])
 
 
 def minutes(title):
-    """How long a chapter takes, or that it is not written yet."""
+    """How long a chapter takes."""
     stems = {name: stem for stem, name in make_map.chapter_titles().items()}
     path = make_map.NOTEBOOKS / f"{stems[title]}.ipynb"
-    if not path.exists():
-        return "planned"
     return f"{notebooks.reading_minutes(nbformat.read(path, as_version=4))} minutes"
 
 

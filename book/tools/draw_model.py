@@ -1,8 +1,7 @@
 """Write book/_static/model.svg: the paper's Figure 1, each box a link to its chapter.
 
-The front page of the book shows it with its links, the README as a picture. A chapter
-that is only planned has a grey box and no link. ``make notebooks`` runs it, and
-tests/test_front_page.py compares the file with it.
+The front page of the book shows it with its links, the README as a picture.
+``make notebooks`` runs it, and tests/test_front_page.py compares the file with it.
 """
 
 import sys
@@ -50,8 +49,6 @@ RULES = """
 .model-map a { text-decoration: none; }
 .model-map .box rect { fill-opacity: 0.12; stroke-width: 1.3; }
 .model-map a:is(:hover, :focus) > rect { fill-opacity: 0.35; }
-.model-map .planned { opacity: 0.6; }
-.model-map .planned rect { stroke-dasharray: 4 3; }
 .model-map .frame { fill: none; stroke-width: 1.6; }
 .model-map .flow { fill: none; marker-end: url(#model-map-tip); }
 .model-map .flow, .model-map .plain rect { stroke: var(--plain); }
@@ -84,9 +81,6 @@ class Box(NamedTuple):
             f'<text x="{self.x + 9}" y="{y}">{escape(self.label)}</text>'
             f'<text class="number" x="{end}" y="{y}">{number}</text>'
         )
-        if self.stem in make_map.PLANNED:
-            name = f"<title>{escape(title)} (planned)</title>"
-            return f'<g class="box plain planned">{name}{inside}</g>'
         name = f"<title>{escape(title)}</title>"
         address = f"../notebooks/{self.stem}.html"
         return f'<a class="box {self.kind}" href="{address}">{name}{inside}</a>'

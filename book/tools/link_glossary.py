@@ -1,9 +1,8 @@
 """Bring what book/glossary.md says of itself and of the chapters up to date.
 
-The glossary names each chapter by its title. A chapter that is written becomes a link;
-one that is planned says so. The index by letter is made from the headings of the terms.
-``make notebooks`` runs it after a chapter was added, and tests/test_glossary.py
-compares the page with it.
+The glossary names each chapter by its title, which becomes a link. The index by letter
+is made from the headings of the terms. ``make notebooks`` runs it, and
+tests/test_glossary.py compares the page with it.
 """
 
 import re
@@ -15,9 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import make_map
 
 PAGE = make_map.ROOT / "book" / "glossary.md"
-CHAPTER = re.compile(
-    r"(?<= · Chapter: )(?:\[([^\]]+)\]\([^)]+\)|(.+) \(planned\))$", re.M
-)
+CHAPTER = re.compile(r"(?<= · Chapter: )(?:\[([^\]]+)\]\([^)]+\)|(.+))$", re.M)
 BEGIN = "<!-- index, made by book/tools/link_glossary.py -->"
 END = "<!-- end of index -->"
 INDEX = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.S)
@@ -25,24 +22,21 @@ TERM = re.compile(r"^### (.+)$", re.M)
 
 
 def render(page: str) -> str:
-    """The page with its index, and a link to every chapter that is written.
+    """The page with its index, and a link to every chapter.
 
     Raises:
-        ValueError: There is no chapter of that title, written or planned.
+        ValueError: There is no chapter of that title.
     """
     page = CHAPTER.sub(lambda match: chapter(match[1] or match[2]), page)
     return INDEX.sub(lambda _: index(TERM.findall(page)), page)
 
 
 def chapter(title: str) -> str:
-    """A chapter's title, as a link if it is written."""
+    """A chapter's title, as a link."""
     stems = {name: stem for stem, name in make_map.chapter_titles().items()}
     if title not in stems:
         raise ValueError(f"book/glossary.md: there is no chapter {title!r}")
-    notebook = make_map.NOTEBOOKS / f"{stems[title]}.ipynb"
-    if not notebook.exists():
-        return f"{title} (planned)"
-    return f"[{title}](../notebooks/{notebook.name})"
+    return f"[{title}](../notebooks/{stems[title]}.ipynb)"
 
 
 def index(terms: list[str]) -> str:

@@ -19,7 +19,6 @@ PAGE = ROOT / "book" / "map.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS: list[str] = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
 """From the top down; modules and folders of one layer are parted by bars."""
-PLANNED: dict[str, str] = PROJECT["tool"]["transformer_lite"]["planned"]
 REPOSITORY: str = PROJECT["project"]["urls"]["Repository"]
 
 
@@ -89,11 +88,10 @@ def read_module(name: str) -> ModuleEntry:
 
 
 def chapter_titles() -> dict[str, str]:
-    """Title of every chapter by its notebook's stem: the written ones, then planned."""
-    written = {
+    """Title of every chapter by its notebook's stem."""
+    return {
         path.stem: notebook_title(path) for path in sorted(NOTEBOOKS.glob("*.ipynb"))
     }
-    return written | PLANNED
 
 
 def notebook_title(path: Path) -> str:
@@ -110,11 +108,8 @@ def notebook_title(path: Path) -> str:
 
 
 def chapter_link(stem: str, titles: dict[str, str]) -> str:
-    """Markdown that links a written chapter and marks a planned one."""
-    title = titles.get(stem, stem)
-    if stem in PLANNED:
-        return f"{title} *(planned)*"
-    return f"[{title}](../notebooks/{stem}.ipynb)"
+    """Markdown that links a chapter."""
+    return f"[{titles.get(stem, stem)}](../notebooks/{stem}.ipynb)"
 
 
 def short_link(stem: str, titles: dict[str, str]) -> str:
