@@ -23,6 +23,12 @@ def same_coins_always(x, rate):
     return x * (coins >= rate) / (1 - rate)
 
 
+def shared_from_the_third_on(x, rate):
+    coins = torch.rand(of_channels(x))
+    coins[2:] = coins[1:2]
+    return x * (coins >= rate) / (1 - rate)
+
+
 def exactly_that_many(x, rate):
     order = torch.rand(of_channels(x)).argsort(-1)
     return x * (order >= round(rate * x.size(2))) / (1 - rate)
@@ -85,6 +91,7 @@ WRONG = {
         "keeps what should be lost": dropping(of_channels, lose=lambda rate: 1 - rate),
         "half of them always": dropping(of_channels, lose=lambda rate: 0.5),
         "the same coins in every call": same_coins_always,
+        "sentences from the third on share coins": shared_from_the_third_on,
         "exactly that many of each sentence": exactly_that_many,
         "scaled by what happens to be left": scaled_by_what_is_left,
         "drops nothing": lambda x, rate: x,
