@@ -3,22 +3,24 @@
     python -m results.constrained [OUT.json [ROOT]]
 
 At each step, greedy search takes the likeliest of those tokens after which a tree is
-still possible. Runs of section 6.3 that are trained in ROOT, this repository unless
-told otherwise, are parsed with the weights that their results were made with. Scores
-are kept and no text; the file comes with the package:
+still possible, with at most five brackets opened in a row. As a control, the words of
+each sentence are replaced by random ones, as many. Runs of section 6.3 that are trained
+in ROOT, this repository unless told otherwise, are parsed with the weights that their
+results were made with. Scores are kept and no text; the file comes with the package:
 transformer_lite/book/constrained.json.
 """
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
 
-from results.evidence import commit, conditions
+from results.conditions import ROOT, commit, conditions, require_clean
+from results.files import write_json
 from results.models import MODELS
 from results.runs import RUNS, Run
 from transformer_lite.batching import pad
@@ -30,7 +32,7 @@ from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.training.checkpoint import load_weights
 from transformer_lite.training.folder import RunFolder
 
-RECORDING = Path("transformer_lite/book/constrained.json")
+RECORDING = ROOT / "transformer_lite" / "book" / "constrained.json"
 IN_A_ROW = 5
 """Most brackets that may open one after the other; without a limit nothing need end."""
 BATCH = 64
@@ -93,9 +95,14 @@ def parse(
         tokenizer: Its own.
         sentences: Their words, with spaces between them.
         known: Brackets and tags, each a token of the tokenizer.
+
+    Raises:
+        ValueError: One of them is not.
     """
     ids = {token: tokenizer.encode(token)[0] for token in known}
     texts = {id_: token for token, id_ in ids.items()}
+    if len(texts) < len(known) or any(len(tokenizer.encode(t)) > 1 for t in known):
+        raise ValueError("some bracket or tag is no token of the tokenizer")
     sources = [[*tokenizer.encode(sentence), EOS] for sentence in sentences]
     outputs = [""] * len(sentences)
     for rows in batches_by_length([*map(len, sources)], BATCH):
@@ -129,18 +136,26 @@ def scores_of(run: Run, root: Path) -> dict[str, Any]:
     sentences, references = corpus.text("test")
     outputs = parse(model.eval(), corpus.tokenizer, sentences, known)
     scores = asdict(score_brackets(sentences, references, outputs))
+    generator = Random(0)
+    words = [word for sentence in sentences for word in sentence.split(" ")]
+    drawn = [" ".join(generator.choices(words, k=len(s.split(" ")))) for s in sentences]
+    blind = parse(model, corpus.tokenizer, drawn, known)
+    found = score_brackets(sentences, references, blind)
+    scores["f1_of_random_words"] = found.f1_all
     return {n: round(v, 4) if isinstance(v, float) else v for n, v in scores.items()}
 
 
 def main(out: Path = RECORDING, root: Path = Path()) -> None:
     """Parse with every run that is trained, and write the scores."""
-    result = {"commit": commit(), **conditions(), "scores": {}}
-    for run in RUNS:
-        is_made = run.result.exists() and RunFolder(root / run.folder).average.exists()
-        if run.experiment.startswith("parsing/") and is_made:
-            result["scores"][run.experiment] = scores_of(run, root)
-    text = json.dumps(result, indent=1, ensure_ascii=False)
-    out.write_text(f"{text}\n", encoding="utf-8")
+    require_clean()
+    scores = {
+        run.experiment: scores_of(run, root)
+        for run in RUNS
+        if run.experiment.startswith("parsing/")
+        and run.result.exists()
+        and RunFolder(root / run.folder).average.exists()
+    }
+    write_json(out, {"commit": commit(), **conditions(), "scores": scores})
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ The corpora are those that `python -m results.make` has prepared in FOLDER. Coun
 kept and no text; the file comes with the package: transformer_lite/book/treebanks.json.
 """
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from results.evidence import commit, conditions
+from results.conditions import ROOT, commit, conditions, require_clean
+from results.files import write_json
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import (
     Tree,
@@ -25,7 +25,7 @@ from transformer_lite.data.trees import (
 )
 from transformer_lite.inference.brackets import brackets, score_brackets
 
-RECORDING = Path("transformer_lite/book/treebanks.json")
+RECORDING = ROOT / "transformer_lite" / "book" / "treebanks.json"
 CORPORA = ("penn_treebank_sample", "craft")
 BIN = 10
 """Width of a bar, in tokens."""
@@ -105,6 +105,7 @@ def treebank_counts(corpus: PreparedCorpus) -> dict[str, Any]:
             "words": round(sum(len(s.split(" ")) for s in sentences) / len(trees), 2),
             **length_counts(source.lengths, target.lengths),
         }
+    sentences, trees = corpus.text("test")
     golds = [
         tree_of(tokens_with_tags(tree), sentence.split(" "))
         for sentence, tree in zip(sentences, trees, strict=True)
@@ -115,12 +116,12 @@ def treebank_counts(corpus: PreparedCorpus) -> dict[str, Any]:
 
 def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
     """Count, and write what was counted with what it depends on."""
+    require_clean()
     result = {"commit": commit(), **conditions()}
     for name in CORPORA:
         corpus = PreparedCorpus(folder / name)
         result[name] = {"sha256": corpus.checksums(), **treebank_counts(corpus)}
-    text = json.dumps(result, indent=1, ensure_ascii=False)
-    out.write_text(f"{text}\n", encoding="utf-8")
+    write_json(out, result)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from transformer_lite.config import ModelConfig
 from transformer_lite.data.trees import NotATreeError, linearized, read_trees, tree_of
 from transformer_lite.inference.brackets import score_brackets
 from transformer_lite.model import Transformer
-from transformer_lite.tokenizer import Tokenizer
+from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 
 KNOWN = ["(NP", "(S", ")NP", ")S", "DT", "NN"]
 TREE = "(S (NP (DT the) (NN dog)) (NN barks))"
@@ -55,6 +55,26 @@ def test_a_model_that_has_learned_nothing_writes_trees():
     outputs = constrained.parse(model, tokenizer, sentences, KNOWN)
     references = [f"(S {' '.join(['NN'] * len(s.split()))} )S" for s in sentences]
     assert score_brackets(sentences, references, outputs).well_formed == 100
+
+
+def test_the_likeliest_allowed_token_is_taken_whatever_else_is_in_the_batch():
+    torch.manual_seed(0)
+    lines = ["the dog barks", "a cat", "the cat sees a dog"] * 40
+    tokenizer = Tokenizer.train(lines, 40, symbols=KNOWN)
+    shape = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
+    model = Transformer(ModelConfig(vocab_size=40, **shape)).eval()
+    sentences = lines[:3]
+    together = constrained.parse(model, tokenizer, sentences, KNOWN)
+    for sentence, output in zip(sentences, together, strict=True):
+        assert constrained.parse(model, tokenizer, [sentence], KNOWN) == [output]
+        beginning, ids = constrained.Beginning(len(sentence.split())), [BOS]
+        source = torch.tensor([[*tokenizer.encode(sentence), EOS]])
+        while allowed := beginning.may_follow(KNOWN):
+            scores = model(source, torch.tensor([ids]))[0, -1].tolist()
+            best = max(allowed, key=lambda t: scores[tokenizer.encode(t)[0]])
+            beginning.add(best)
+            ids.append(tokenizer.encode(best)[0])
+        assert output == " ".join(beginning.tokens)
 
 
 def test_the_recording_has_nothing_but_trees():

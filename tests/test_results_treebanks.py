@@ -73,3 +73,8 @@ def test_the_recording_has_both_treebanks_and_no_text():
             assert counted == recording[name][split]["sentences"]
             over = sum(number for start, number in bars if start > 50)
             assert over <= recording[name][split]["over_50"]
+
+
+def test_a_tree_may_be_shorter_than_its_sentence():
+    found = treebanks.length_counts(np.array([20, 9]), np.array([5, 10]))
+    assert found["bars"] == [[-20, 1], [0, 1]]

@@ -94,6 +94,28 @@ def one_bag(golds, outputs):
     return corpus([tuple(bags)])
 
 
+def only_if(holds):
+    """Right, but of the trees of another language or a smaller one."""
+    right = tree_by()
+
+    def candidate(tokens, number_of_words):
+        return right(tokens, number_of_words) and holds(tokens)
+
+    return candidate
+
+
+def inner(tokens):
+    return {token for token in tokens if token[0] not in "()"}
+
+
+def deepest(tokens):
+    opened = most = 0
+    for token in tokens:
+        opened += (token[0] == "(") - (token[0] == ")")
+        most = max(most, opened)
+    return most
+
+
 WRONG = {
     "check_is_tree": {
         "counts brackets and words": counts_brackets,
@@ -101,6 +123,12 @@ WRONG = {
         "brackets may be empty": tree_by(empty=False),
         "several trees": tree_by(outside=False),
         "any number of words": tree_by(words=False),
+        "the root is S": only_if(lambda tokens: tokens[0] == "(S"),
+        "tags are DT or NN": only_if(lambda tokens: inner(tokens) <= {"DT", "NN"}),
+        "tags are letters": only_if(
+            lambda tokens: all(map(str.isalpha, inner(tokens)))
+        ),
+        "at most four deep": only_if(lambda tokens: deepest(tokens) <= 4),
         "always": lambda tokens, number_of_words: True,
         "never": lambda tokens, number_of_words: False,
         "begins and ends alike": lambda tokens, number_of_words: (
@@ -117,6 +145,9 @@ WRONG = {
             corpus(with_empty(golds, outputs)) / 100
         ),
         "all sentences in one bag": one_bag,
+        "nothing if one sentence has no bracket": lambda golds, outputs: (
+            corpus(with_empty(golds, outputs)) if all(golds) else 0.0
+        ),
         "one half": lambda golds, outputs: 50.0,
         "nothing divided": lambda golds, outputs: (
             200 * sum((a & b).total() for a, b in with_empty(golds, outputs))
