@@ -128,20 +128,17 @@ def _translation() -> Iterator[Run]:
             model=model,
             splits=("valid", "test_2016_flickr"),
         )
-    yield Run(
-        name="toy-1",
-        purpose="Translation of the toy grammar, English to German",
-        corpus="toy",
-        recipe="toy",
-        splits=("valid", "test"),
-    )
-    yield Run(
-        name="tatoeba_en_de-1",
-        purpose="Translation of everyday sentences, English to German",
-        corpus="tatoeba_en_de",
-        recipe="tatoeba_de",
-        splits=("valid", "test"),
-    )
+    for corpus, recipe, text in (
+        ("toy", "toy", "the toy grammar"),
+        ("tatoeba_en_de", "tatoeba_de", "everyday sentences"),
+    ):
+        yield Run(
+            name=f"{corpus}-1",
+            purpose=f"Translation of {text}, English to German",
+            corpus=corpus,
+            recipe=recipe,
+            splits=("valid", "test"),
+        )
 
 
 def _parsing() -> Iterator[Run]:

@@ -14,7 +14,17 @@ from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 
 KNOWN = ["(NP", "(S", ")NP", ")S", "DT", "NN"]
+SENTENCES = ["the dog barks", "a cat", "the cat sees a dog"]
 TREE = "(S (NP (DT the) (NN dog)) (NN barks))"
+
+
+@pytest.fixture
+def untrained():
+    """A tokenizer of words, brackets and tags, and a model that has learned nothing."""
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.train(40 * SENTENCES, 40, symbols=KNOWN)
+    shape = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
+    return tokenizer, Transformer(ModelConfig(vocab_size=40, **shape)).eval()
 
 
 def test_every_tree_can_be_written():
@@ -45,27 +55,17 @@ def test_what_is_not_allowed_is_the_beginning_of_no_tree():
             tree_of(["(S", "NN", token, ")S"], ["word"])
 
 
-def test_a_model_that_has_learned_nothing_writes_trees():
-    torch.manual_seed(0)
-    lines = ["the dog barks", "a cat", "the cat sees a dog"] * 40
-    tokenizer = Tokenizer.train(lines, 40, symbols=KNOWN)
-    shape = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
-    model = Transformer(ModelConfig(vocab_size=40, **shape)).eval()
-    sentences = ["the dog barks", "a cat", "the cat sees a dog"]
-    outputs = constrained.parse(model, tokenizer, sentences, KNOWN)
-    references = [f"(S {' '.join(['NN'] * len(s.split()))} )S" for s in sentences]
-    assert score_brackets(sentences, references, outputs).well_formed == 100
+def test_a_model_that_has_learned_nothing_writes_trees(untrained):
+    tokenizer, model = untrained
+    outputs = constrained.parse(model, tokenizer, SENTENCES, KNOWN)
+    references = [f"(S {' '.join(['NN'] * len(s.split()))} )S" for s in SENTENCES]
+    assert score_brackets(SENTENCES, references, outputs).well_formed == 100
 
 
-def test_the_likeliest_allowed_token_is_taken_whatever_else_is_in_the_batch():
-    torch.manual_seed(0)
-    lines = ["the dog barks", "a cat", "the cat sees a dog"] * 40
-    tokenizer = Tokenizer.train(lines, 40, symbols=KNOWN)
-    shape = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
-    model = Transformer(ModelConfig(vocab_size=40, **shape)).eval()
-    sentences = lines[:3]
-    together = constrained.parse(model, tokenizer, sentences, KNOWN)
-    for sentence, output in zip(sentences, together, strict=True):
+def test_the_likeliest_allowed_token_is_taken_whatever_else_is_in_the_batch(untrained):
+    tokenizer, model = untrained
+    together = constrained.parse(model, tokenizer, SENTENCES, KNOWN)
+    for sentence, output in zip(SENTENCES, together, strict=True):
         assert constrained.parse(model, tokenizer, [sentence], KNOWN) == [output]
         beginning, ids = constrained.Beginning(len(sentence.split())), [BOS]
         source = torch.tensor([[*tokenizer.encode(sentence), EOS]])

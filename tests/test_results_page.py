@@ -319,7 +319,7 @@ def test_the_readme_shows_what_the_runs_gave():
             for found in results
             if found["recipe"] == recipe and f"results/{found['name']}.json" in readme
         )
-        scores = result["scores"].get(split) or result["scores"]["test"]
+        scores = result["scores"][split]
         assert f"{scores['sentences']:,}" == pairs
         assert f"{scores['exact_match']:.1f}" == exact
         assert f"{scores['bleu']:.1f}" == bleu
