@@ -158,7 +158,7 @@ def choose_search(translator: Translator, run: Run) -> list[dict[str, float]]:
         search = replace(translator.search, beam_size=beam_size, alpha=alpha)
         outputs = translator.translate(sources, search)
         scores = score_outputs(sources, references, outputs, corpus.languages[1])
-        found, *_ = scores.main().values()
+        found, *_ = scores.watched().values()
         tried.append({"beam_size": beam_size, "alpha": alpha, "score": round(found, 4)})
     if tried:
         best = max(tried, key=lambda one: one["score"])

@@ -19,7 +19,7 @@ import numpy as np
 
 from results.conditions import ROOT, commit, conditions, require_clean
 from results.files import write_json
-from transformer_lite import batching
+from transformer_lite.batching import cut_to_fit, token_buckets
 from transformer_lite.data.corpora import load_corpus
 from transformer_lite.tokenizer import UNK, Tokenizer
 
@@ -170,8 +170,8 @@ def batch_counts(src: np.ndarray, tgt: np.ndarray) -> dict[str, Any]:
             f"{SENTENCES} pairs, by length": np.split(by_length, cuts),
         }
         for budget in BUDGETS:
-            ways[f"{budget} tokens, random"] = batching._cut(order, longest, budget)
-            ways[f"{budget} tokens, by length"] = batching.token_buckets(
+            ways[f"{budget} tokens, random"] = cut_to_fit(order, longest, budget)
+            ways[f"{budget} tokens, by length"] = token_buckets(
                 src, tgt, budget, (seed,)
             )
         for name, batches in ways.items():

@@ -98,7 +98,7 @@ def cut_one_by_one(lengths, budget):
 )
 def test_a_batch_ends_where_the_next_pair_would_not_fit(lengths, budget):
     pairs = np.arange(len(lengths))
-    batches = batching._cut(pairs, np.array(lengths), budget)
+    batches = batching.cut_to_fit(pairs, np.array(lengths), budget)
     assert [len(batch) for batch in batches] == cut_one_by_one(lengths, budget)
 
 

@@ -186,16 +186,22 @@ def token_buckets(
     for start in range(0, len(order), POOL_PAIRS):
         pool = order[start : start + POOL_PAIRS]
         by_length = np.lexsort((src_lengths[pool], tgt_lengths[pool]))
-        batches += _cut(pool[by_length], longest, batch_tokens)
+        batches += cut_to_fit(pool[by_length], longest, batch_tokens)
     return [batches[i] for i in generator.permutation(len(batches))]
 
 
-def _cut(
+def cut_to_fit(
     pairs: Int[np.ndarray, " pairs"],
     longest: Int[np.ndarray, " all_pairs"],
     batch_tokens: int,
 ) -> list[Int[np.ndarray, " batch"]]:
-    """Neighbours put together for as long as both sides fit when padded."""
+    """Neighbours put together for as long as both sides fit when padded.
+
+    Args:
+        pairs: Numbers of the pairs, in their order.
+        longest: The longer side of each pair of the corpus, EOS counted.
+        batch_tokens: Most tokens of a batch on either side, EOS and padding included.
+    """
     lengths = longest[pairs]
     batches, start = [], 0
     while start < len(pairs):

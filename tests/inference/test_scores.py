@@ -157,12 +157,12 @@ def test_validation_of_a_parser_scores_brackets(tmp_path):
 def test_outputs_are_scored_as_the_language_asks():
     text = score_outputs(CHINESE, REFERENCE, CHINESE, "zh", "intl")
     assert text == score(CHINESE, REFERENCE, "zh", "intl")
-    assert text.main() == {"bleu": text.bleu}
+    assert text.watched() == {"bleu": text.bleu}
     sources, golds = ["the dog", "rain"], ["(NP DT NN )NP", "(NP NN )NP"]
     found = score_outputs(sources, golds, [golds[0], "(NP"], TREES)
     assert found == score_brackets(sources, golds, [golds[0], "(NP"])
     assert found.f1 == 100  # of the one that is a tree
-    assert found.main() == {"f1": pytest.approx(100 * 2 / 3), "well_formed": 50}
+    assert found.watched() == {"f1": pytest.approx(100 * 2 / 3), "well_formed": 50}
 
 
 def test_case_counts():

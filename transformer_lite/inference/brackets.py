@@ -56,7 +56,7 @@ class BracketScores:
     ill_formed: dict[str, int]
     """What is wrong with outputs that are no trees, and with how many."""
 
-    def main(self) -> dict[str, float]:
+    def watched(self) -> dict[str, float]:
         """What to watch; the first of it is what to choose by."""
         return {"f1": self.f1_all, "well_formed": self.well_formed}
 

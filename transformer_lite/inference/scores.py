@@ -56,7 +56,7 @@ class Scores:
     """Percentage of translations that equal their reference."""
     sentences: int
 
-    def main(self) -> dict[str, float]:
+    def watched(self) -> dict[str, float]:
         """What to watch; the first of it is what to choose by."""
         return {"bleu": self.bleu}
 
@@ -194,5 +194,5 @@ class ValidationSamples:
         scores = score_outputs(
             self.sources, self.references, translations, self.language
         )
-        found = {f"valid_{name}": value for name, value in scores.main().items()}
+        found = {f"valid_{name}": value for name, value in scores.watched().items()}
         return {**found, "translations": translations[:SHOWN]}

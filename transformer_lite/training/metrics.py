@@ -185,9 +185,9 @@ def _rate_lines(recipe: Recipe) -> list[str]:
     lines = [f"rate       {rate:.1e} at its highest, in step {step:,}"]
     if rate * width > LARGEST_RATE:
         lines.append(
-            f"warning    models {width} wide have learned nothing above a rate of "
-            f"{LARGEST_RATE / width:.1e}; give a smaller train.rate_scale or more "
-            "train.warmup_steps"
+            f"warning    post-norm models {width} wide have learned nothing above "
+            f"a rate of {LARGEST_RATE / width:.1e}; give a smaller train.rate_scale "
+            "or more train.warmup_steps"
         )
     return lines
 
