@@ -4,10 +4,10 @@
 
 The recurrent model with one context vector, the same with additive attention, and the
 Transformer get the same sentences of the toy corpus in the same batches for the same
-number of steps; the Transformer, which is not finished by then, is trained once more,
-for longer. With MODEL and SEED, only that one is trained; otherwise all are that
-OUT.json does not hold yet. Chapters 1 and 2 read what it wrote once, which comes with
-the package: transformer_lite/book/recurrent.json.
+number of steps. The Transformer and the model with one vector, which are not finished
+by then, are trained once more, for longer. With MODEL and SEED, only that one is
+trained; otherwise all are that OUT.json does not hold yet. Chapters 1 and 2 read what
+it wrote once, which comes with the package: transformer_lite/book/recurrent.json.
 """
 
 import json
@@ -45,6 +45,7 @@ CONFIGURATION = {
         "one vector": 600,
         "attention": 600,
         "Transformer": 600,
+        "one vector, longer": 6000,
         "Transformer, longer": 1800,
     },
     "warmup_steps": 60,
