@@ -37,12 +37,12 @@ BASE_WARMUP = load_recipe(RECIPES / "table_3.toml").train.warmup_steps
 HEAD = f"""<!-- Written by book/tools/make_results.py; do not edit. -->
 # Results
 
-Every number on this page comes from a run that happened. Its file in
+Every number that is not the paper's comes from a real run. Its file in
 [`results/`]({FOLDER})
 holds the complete configuration, the seed, the checksums of the text, versions, commit,
-hardware, the learning curve and the scores; what a run translated lies beside it, so
-that you can score it again on the same text without training. `make results` makes what
-is missing.
+hardware, the learning curve and the scores; the run's translations are beside it, so
+that you can score them again without training. `make results` makes the runs that are
+missing.
 
 Where several seeds were trained, a cell shows their mean and, in brackets, the lowest
 and the highest.
@@ -229,10 +229,10 @@ def _table_3(results: Results, scale: str) -> str:
         seeds = sorted({len(finished(of_row)) for of_row in rows.values()})
         parts.append(
             "\nIn brackets is where 95 % of bootstrap samples lie. Each draws the "
-            "seeds of every row anew, and then the rows. So the interval holds which "
+            "seeds of every row anew, and then the rows. So the interval covers which "
             "rows the table happens to have, and of the chance in our training what "
-            f"{' or '.join(map(str, seeds))} seeds a row show; of that in the paper's "
-            "it holds nothing.\n"
+            f"{' or '.join(map(str, seeds))} seeds a row show; it does not cover the "
+            "chance in the paper's.\n"
         )
     parts.append(conditions(every))
     return "\n".join(parts)
@@ -355,11 +355,11 @@ def ways_to_decode(result: Result) -> str:
     parts = [
         "## Decoding: one model, many ways\n",
         f"The weights of `{result['run']}`: the mean of its last checkpoints, or the "
-        "last one as it is. BLEU with the interval in which 95 % of test sets lie that "
-        "are drawn anew from its sentences, 1,000 times; p says how often chance alone "
-        "makes as large a difference to the first line, which is the paper's way "
-        "(sacrebleu's paired bootstrap). Length is that of the translations over that "
-        "of the references.\n",
+        "last one as it is. BLEU ± half the width of its 95 % interval over 1,000 "
+        "resamplings of the sentences; p is how often chance alone makes as large a "
+        "difference from the first line, which has the paper's settings (sacrebleu's "
+        "paired bootstrap). Length is that of the translations divided by that of the "
+        "references.\n",
     ]
     for split, of_split in result["scores"].items():
         rows = [
@@ -422,8 +422,8 @@ def parsing(results: Results) -> str:
             "over their sentence, and of all, where any other output has no bracket "
             "and lacks all. Beam and α were chosen on the validation set. The paper's "
             "parser reached 91.3 with the forty thousand trees of the whole Wall "
-            "Street Journal part and a model as wide as big. The tree that branches to "
-            "the right at every word needs no model, and scores so much on a test set: "
+            "Street Journal part and a model as wide as big. A tree that branches to "
+            "the right at every word needs no model; its F1 on the test set: "
             f"{floor}.\n",
             table(header, lines),
             *(["What each search gave there, F1 of all:\n", tried] if tried else []),
@@ -460,7 +460,7 @@ def diverged(results: Results) -> str:
     ]
     if not rows:
         return ""
-    text = "Runs that ended because their loss was no finite number any more:\n"
+    text = "Runs that ended because their loss was no longer a finite number:\n"
     return "\n".join(["## Diverged\n", text, *rows, ""])
 
 

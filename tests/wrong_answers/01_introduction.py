@@ -65,6 +65,10 @@ WRONG = {
         "counted from 0": lambda z, j: (1 - z[j % len(z)]) * math.prod(z[j + 1 :]),
         "equal shares": lambda z, j: 1 / len(z),
         "the last gate left out": lambda z, j: (1 - z[j - 1]) * math.prod(z[j:-1]),
+        "the largest gates last": lambda z, j: (
+            (1 - z[j - 1]) * math.prod(sorted(z)[j:])
+        ),
+        "equal gates counted once": lambda z, j: (1 - z[j - 1]) * math.prod(set(z[j:])),
     },
     "check_backwards": {
         "nothing": lambda rows: rows,
@@ -83,5 +87,9 @@ WRONG = {
         "falling order": sort_words,
         "the two ends exchanged": swap_ends,
         "EOS last": words_to_the_end,
+        "UNK is no word": lambda rows: reverse_rows(rows, (rows > 3).sum(1).tolist()),
+        "at most eleven words": lambda rows: reverse_rows(
+            rows, [min(11, count) for count in num_words(rows)]
+        ),
     },
 }

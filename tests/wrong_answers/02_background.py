@@ -43,6 +43,15 @@ WRONG = {
         ),
         "even weights": lambda q, k, v: torch.full((len(q), len(k)), 1 / len(k)),
         "a sum without v": lambda q, k, v: hidden(q, k).sum(-1).softmax(-1),
+        "a loop over the queries": lambda q, k, v: torch.stack(
+            [(torch.tanh(row + k) @ v).softmax(-1) for row in q]
+        ),
+        "a loop over the keys": lambda q, k, v: torch.stack(
+            [torch.tanh(q + row) @ v for row in k], dim=1
+        ).softmax(-1),
+        "one softmax for all queries": lambda q, k, v: (
+            (hidden(q, k) @ v).flatten().softmax(0).view(len(q), len(k))
+        ),
     },
     "check_sharpness": {
         "two keys": lambda p, gap, n: math.log(p / (1 - p)) / gap,
@@ -60,6 +69,9 @@ WRONG = {
             0.0, math.log((n - 1) * p / (1 - p)) / gap
         ),
         "very sharp": lambda p, gap, n: 1000,
+        "one plus the odds": lambda p, gap, n: (
+            math.log(1 + (n - 1) * p / (1 - p)) / gap
+        ),
     },
     "check_dilated": {
         "a constant": lambda distance, k: 5,
@@ -73,5 +85,8 @@ WRONG = {
         "rounded": lambda distance, k: round(math.log(2 * distance + 1, k)),
         "rounded up too early": lambda distance, k: math.ceil(math.log(distance, k)),
         "k = 3 for all": first_that_reaches(lambda n, d, k: reach(n, 3) >= d),
+        "a logarithm, rounded at the wrong moment": lambda distance, k: math.ceil(
+            math.log(2 * distance + 1, k)
+        ),
     },
 }

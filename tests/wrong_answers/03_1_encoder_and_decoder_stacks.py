@@ -58,6 +58,16 @@ WRONG = {
             g * x / (x.square().mean(0, keepdim=True) + e).sqrt()
         ),
         "the input": lambda x, g, e: x,
+        "no gradient through the root": lambda x, g, e: (
+            g * x / (mean_square(x.detach()) + e).sqrt()
+        ),
+        "no gradient at all": lambda x, g, e: (
+            g * x / (mean_square(x) + e).sqrt()
+        ).detach(),
+        "epsilon as a floor": lambda x, g, e: (
+            g * x / mean_square(x).clamp(min=e).sqrt()
+        ),
+        "the gain beside 1": lambda x, g, e: (1 + g) * x / (mean_square(x) + e).sqrt(),
     },
     "check_layer": {
         "ignores the memory's mask": decoder_layer_with(mask=lambda mask: None),
@@ -87,5 +97,17 @@ WRONG = {
         "no cross-attention": decoder_layer_with(second=lambda layer, x, out: x),
         "the wrong order": cross_attention_first,
         "the input": lambda layer, x, *others: x,
+        "calls the layer itself": lambda layer, *others: layer(*others),
+        "a mask of its own": decoder_layer_with(
+            look=lambda layer, x, causal: layer.self_attention(
+                x, x, torch.ones_like(causal).tril()[None, None]
+            )
+        ),
+        "no dropout": decoder_layer_with(
+            first=lambda layer, x, out: layer.after_self_attention.norm(x + out)
+        ),
+        "the first sentence's mask for all": decoder_layer_with(
+            mask=lambda mask: mask[:1]
+        ),
     },
 }

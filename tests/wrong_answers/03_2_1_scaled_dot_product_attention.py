@@ -23,6 +23,12 @@ WRONG = {
         "subtracts the largest of all rows": softmax_less(torch.max),
         "subtracts 1000": softmax_less(lambda s: 1000),
         "takes another axis": lambda s: s.softmax(0),
+        "subtracts the middle of the row": softmax_less(
+            lambda s: (s.amax(-1, True) + s.amin(-1, True)) / 2
+        ),
+        "subtracts the second largest": softmax_less(
+            lambda s: s.topk(2, -1)[0][..., 1:]
+        ),
     },
     "check_divisor": {
         "no root": lambda d_k, q, k: q * k * d_k,
@@ -30,10 +36,17 @@ WRONG = {
         "a constant": lambda d_k, q, k: 1.5 * math.sqrt(d_k),
         "a sum": lambda d_k, q, k: (q + k) * math.sqrt(d_k),
         "variances": lambda d_k, q, k: (q * k) ** 2 * math.sqrt(d_k),
+        "a negative divisor": lambda d_k, q, k: -q * k * math.sqrt(d_k),
+        "a little more width": lambda d_k, q, k: q * k * math.sqrt(d_k + 0.5),
     },
     "check_derivative": {
         "the diagonal alone": lambda w: (w * (1 - w)).diag(),
         "a plus": lambda w: w.diag() + w[:, None] * w,
         "the sign": lambda w: w[:, None] * w - w.diag(),
+        "four keys only": lambda w: w.diag() - w.outer(w) * len(w) / 4,
+        "a constant": lambda w: 0.25 * torch.eye(len(w)).double(),
+        "the check's own first matrix": lambda w: (lambda v: v.diag() - v.outer(v))(
+            torch.tensor([0.5, -1, 2, 0]).double().softmax(-1)
+        ),
     },
 }

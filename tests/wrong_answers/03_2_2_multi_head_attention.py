@@ -70,6 +70,13 @@ def in_place(module, query, memory, removed):
     return module(query, memory)
 
 
+def another_parameter(module, query, memory, removed):
+    """Right, but leaves a copy in the place of the module's parameter."""
+    output = without(columns_zeroed(lambda h, r: r))(module, query, memory, removed)
+    module.w_o.weight = torch.nn.Parameter(module.w_o.weight.detach().clone())
+    return output
+
+
 WRONG = {
     "check_einsum": {
         "no root": heads(divisor=lambda q, v: q.size(-1)),
@@ -82,6 +89,10 @@ WRONG = {
         "heads interleaved": heads(merge=lambda m: m.transpose(-2, -1).flatten(2)),
         "heads averaged": heads(merge=lambda m: m.mean(2)),
         "view and reshape": by_view,
+        "exponentials that overflow": heads(
+            weights=lambda s: s.exp() / s.exp().sum(-1, keepdim=True)
+        ),
+        "scores clamped": heads(weights=lambda s: s.clamp(-5, 5).softmax(-1)),
     },
     "check_without": {
         "rows of W^O instead of columns": without(rows_zeroed),
@@ -95,6 +106,15 @@ WRONG = {
         "interleaved columns": without(interleaved),
         "the rest scaled up": without(scaled_up),
         "spoils the module": in_place,
+        "the outer heads only": without(
+            columns_zeroed(lambda h, r: [i for i in r if i in (0, h - 1)])
+        ),
+        "inner heads mirrored": without(
+            columns_zeroed(
+                lambda h, r: [i if i in (0, h - 1) else h - 1 - i for i in r]
+            )
+        ),
+        "another parameter": another_parameter,
     },
     "check_count": {
         "as many groups as heads": lambda d, h, g, k, v: 2 * d * h * (k + v),
@@ -105,6 +125,9 @@ WRONG = {
         "d_k = d_model / h": lambda d, h, g, k, v: 4 * d * d,
         "biases": lambda d, h, g, k, v: (
             (d + 1) * (h * k + g * (k + v)) + d * (h * v + 1)
+        ),
+        "groups taken for their size": lambda d, h, g, k, v: (
+            d * (h * k + h // g * (k + v) + h * v)
         ),
     },
 }

@@ -76,6 +76,20 @@ def trimmed_in_place(module, x):
     return small
 
 
+def borrowed(module, x):
+    small = FeedForward(x.size(-1), int(busy(module, x).sum())).to(x.dtype)
+    small.forward = module.forward
+    return small
+
+
+def without_inputs(module, x):
+    keep = busy(module, x)
+    x.zero_()
+    small = smaller(lambda module, x: keep)(module, x)
+    torch.nn.init.zeros_(small.w_1.weight)
+    return small
+
+
 WRONG = {
     "check_absolute": {
         "one hinge twice": lambda d: tensors(d, (1, 1), (1, 1)),
@@ -113,6 +127,12 @@ WRONG = {
         "keeps those above 0 on average": smaller(
             lambda m, x: m.w_1(x).flatten(0, -2).mean(0) > 0
         ),
+        "keeps those above 0.1": smaller(
+            lambda m, x: m.w_1(x).flatten(0, -2).amax(0) > 0.1
+        ),
+        "looks at every other input": smaller(lambda m, x: fires(m, x)[::2].any(dim=0)),
+        "borrows the given network": borrowed,
+        "sets the inputs to 0": without_inputs,
         "looks at the first input only": smaller(lambda m, x: fires(m, x)[0]),
         "looks at the biases": smaller(lambda m, x: m.w_1.bias > 0),
         "keeps the idle": smaller(lambda m, x: ~busy(m, x)),

@@ -3,7 +3,7 @@
 import torch
 
 from transformer_lite.masks import padding_mask
-from transformer_lite.tokenizer import BOS, PAD
+from transformer_lite.tokenizer import BOS, EOS, PAD
 
 
 def count(
@@ -24,7 +24,13 @@ def count(
     return candidate
 
 
-def search(encoder_mask=True, decoder_mask=True, once=True, shown=slice(1, None)):
+def search(
+    encoder_mask=True,
+    decoder_mask=True,
+    once=True,
+    shown=slice(1, None),
+    hide=lambda mask: mask,
+):
     """A greedy search that leaves something out."""
 
     @torch.no_grad()
@@ -37,11 +43,22 @@ def search(encoder_mask=True, decoder_mask=True, once=True, shown=slice(1, None)
         ids = torch.full((len(src), 1), BOS)
         for _ in range(steps):
             memory = memory if once else model.encoder(src, inner)
-            best = model.decoder(ids, memory, outer)[:, -1].argmax(-1, keepdim=True)
+            best = model.decoder(ids, memory, hide(outer))[:, -1].argmax(-1, True)
             ids = torch.cat([ids, best], dim=1)
         return ids[:, shown]
 
     return candidate
+
+
+@torch.no_grad()
+def ends_at_eos(model, src, steps):
+    real = padding_mask(src, PAD)
+    memory, ids = model.encoder(src, real), torch.full((len(src), 1), BOS)
+    for _ in range(steps):
+        best = model.decoder(ids, memory, real)[:, -1].argmax(-1, keepdim=True)
+        best = best.where(~(ids == EOS).any(1, keepdim=True), torch.tensor(EOS))
+        ids = torch.cat([ids, best], dim=1)
+    return ids[:, 1:]
 
 
 @torch.no_grad()
@@ -155,6 +172,18 @@ WRONG = {
         "the first place again and again": first_place_again_and_again,
         "forgets its past": forgets_its_past,
         "the source": lambda model, src, steps: src[:, :steps],
+        "hides the source's last column from the decoder": search(
+            hide=lambda mask: mask & torch.cat([mask[..., 1:], mask[..., :1]], dim=-1)
+        ),
+        "the source's last piece hidden in every row": search(
+            hide=lambda mask: (
+                mask
+                & mask.roll(-1, -1).index_fill(
+                    -1, torch.tensor([mask.size(-1) - 1]), False
+                )
+            )
+        ),
+        "EOS for ever after EOS": ends_at_eos,
     },
     "check_wire": {
         "always": lambda model, src, tgt: True,
@@ -170,5 +199,21 @@ WRONG = {
         "each notices the top": notices_the_top,
         "the logits notice the top": logits_notice_the_top,
         "the number of layers": lambda model, src, tgt: len(model.decoder.layers) == 2,
+        "the very same tensor": compares(
+            equal=lambda memory, written: memory is written
+        ),
+        "the first sentence alone": compares(
+            equal=lambda a, b: torch.equal(a[0], b[0])
+        ),
+        "the last sentence alone": compares(
+            equal=lambda a, b: torch.equal(a[-1], b[-1])
+        ),
+        "the first and the last place": compares(
+            equal=lambda a, b: torch.equal(a[:, [0, -1]], b[:, [0, -1]])
+        ),
+        "the first channel alone": compares(
+            equal=lambda a, b: torch.equal(a[..., 0], b[..., 0])
+        ),
+        "the first two decoder layers": compares(slice(2)),
     },
 }

@@ -33,6 +33,14 @@ WRONG = {
         "a negative length": lambda m, d: (m - 4) * d / 2,
         "never": lambda m, d: 0,
         "the longest there is": lambda m, d: float("inf"),
+        "whole multiples of d": lambda m, d: max(0, (m - 4) // 2 * d),
+        "a table of the three known layers": lambda m, d: (
+            {6: 1, 8: 2, 12: 4}.get(m, 0) * d
+        ),
+        "right for even m alone": lambda m, d: (
+            (m - 4) * d // 2 if m > 4 and m % 2 == 0 else 0
+        ),
+        "never, as a truth value": lambda m, d: (m - 4) * d // 2 if m > 4 else False,
     },
     "check_hub": {
         "no hub": band,
@@ -50,5 +58,11 @@ WRONG = {
             torch.rand(n, n, generator=torch.Generator().manual_seed(0)) < 7 / n
         ),
         "right for nine words": lambda n: with_hub(band(9)) if n == 9 else band(n),
+        "numbers instead of truth values": lambda n: with_hub(band(n)).float(),
+        "integers": lambda n: with_hub(band(n)).long(),
+        "weights": lambda n: with_hub(band(n)) / n,
+        "numbers to be added, the wrong way round": lambda n: torch.zeros(
+            n, n
+        ).masked_fill(with_hub(band(n)), -9.0),
     },
 }

@@ -1,5 +1,7 @@
 """Wrong answers to the exercises of 5.1, by check and by mistake."""
 
+import unicodedata
+
 
 def spelled(spell, keep=lambda piece, known: piece in known):
     """An answer that spells unknown pieces in its own way."""
@@ -42,6 +44,25 @@ WRONG = {
         "spells all": spelled(in_bytes, lambda piece, known: False),
         "drops the unknown": spelled(lambda piece: []),
         "changes what it is given": changes_what_it_is_given,
+        "keeps what begins with the mark": spelled(
+            in_bytes, lambda piece, known: piece in known or piece.startswith("▁")
+        ),
+        "does not see the mark": spelled(
+            in_bytes, lambda piece, known: piece in known or piece.lstrip("▁") in known
+        ),
+        "does not see the case": spelled(
+            in_bytes, lambda piece, known: piece in known or piece.lower() in known
+        ),
+        "composes letters and accents": spelled(
+            lambda piece: in_bytes(unicodedata.normalize("NFC", piece))
+        ),
+        "keeps what is part of a known piece": spelled(
+            in_bytes, lambda piece, known: any(piece in other for other in known)
+        ),
+        "empties the set": lambda pieces, known: (
+            spelled(in_bytes)(pieces, known),
+            known.clear(),
+        )[0],
     },
     "check_overweight": {
         "the share of the step": lambda tokens: [n / sum(tokens) for n in tokens],
@@ -59,5 +80,12 @@ WRONG = {
             sum(tokens) / len(tokens) / n for n in sorted(tokens, reverse=True)
         ],
         "one number": lambda tokens: [sum(tokens) / len(tokens) / min(tokens)],
+        "equal batches counted once": lambda tokens: [
+            sum(set(tokens)) / len(set(tokens)) / n for n in tokens
+        ],
+        "a single number, no list": lambda tokens: (
+            sum(tokens) / len(tokens) / min(tokens)
+        ),
+        "a column": lambda tokens: [[sum(tokens) / len(tokens) / n] for n in tokens],
     },
 }

@@ -53,5 +53,15 @@ WRONG = {
             math.floor(math.log2(abs(x))) - digits,
         ),
         "nothing": lambda x, digits: None,
+        "both formats looked up, powers of two else": lambda x, digits: (
+            torch.tensor(x, dtype={7: torch.bfloat16, 10: torch.half}[digits]).item()
+            if digits in (7, 10)
+            else math.copysign(2.0 ** round(math.log2(abs(x))), x)
+            if x
+            else 0.0
+        ),
+        "halves away from zero, but for bf16 and fp16": lambda x, digits: significant(
+            x, digits, round if digits in (0, 7, 10) else half_away
+        ),
     },
 }
