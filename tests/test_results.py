@@ -124,7 +124,7 @@ def test_the_search_that_does_best_on_the_validation_set_is_taken(made, monkeypa
     monkeypatch.setattr(
         evidence,
         "score_outputs",
-        lambda *_: SimpleNamespace(main=lambda: {"f1": next(bleu), "other": 100.0}),
+        lambda *_: SimpleNamespace(watched=lambda: {"f1": next(bleu), "other": 100.0}),
     )
     tried = evidence.choose_search(translator, run)
     assert [one["score"] for one in tried] == [3.0, 9.0, 5.0]
