@@ -552,8 +552,17 @@ def test_a_stored_result_is_whole_and_of_this_table(run, monkeypatch):
     monkeypatch.chdir(ROOT)
     result = json.loads(run.result.read_text(encoding="utf-8"))
     jsonschema.validate(result, SCHEMA)
+    assert "NaN" not in run.result.read_text(encoding="utf-8")
     assert (result["name"], result["seed"]) == (run.name, run.seed)
     evidence.require_current(run)
+    recipe, training = recipe_from_dict(result["configuration"]), result["training"]
+    with torch.device("meta"):
+        model = MODELS[result["model"]](recipe.model)
+    assert result["parameters"] == sum(p.numel() for p in model.parameters())
+    if not result.get("diverged"):
+        last = result["curve"][-1]
+        assert recipe.train.max_steps == training["steps"] == last["step"]
+        assert training["target_tokens"] == last["target_tokens"] > 0
     if "searches" in result:
         best = max(result["searches"], key=lambda one: one["score"])
         search = recipe_from_dict(result["configuration"]).search

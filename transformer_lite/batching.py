@@ -90,7 +90,15 @@ class Batch:
         tgt: Sequence[Sequence[int] | np.ndarray],
         pairs: Sequence[int] = (),
     ) -> "Batch":
-        """A batch of plain token ids; BOS, EOS and PAD are added here."""
+        """A batch of plain token ids; BOS, EOS and PAD are added here.
+
+        Raises:
+            ValueError: There are not as many targets as sources.
+        """
+        if len(src) != len(tgt):
+            raise ValueError(
+                f"{len(src)} sources and {len(tgt)} targets; give one target for each"
+            )
         everything = np.arange(len(src))
         sides = (Sequences.from_lists(side).padded(everything) for side in (src, tgt))
         return cls.from_rows(*sides, pairs)

@@ -157,7 +157,7 @@ class SearchConfig:
     beam_size: int = 4
     """Hypotheses kept at every step; 1 is greedy search."""
     alpha: float = 0.6
-    """Exponent of the length penalty."""
+    """Exponent of the length penalty, at most 10."""
     max_extra: int = 50
     """A translation has at most this many tokens more than its source."""
     batch_sentences: int = 128
@@ -167,7 +167,7 @@ class SearchConfig:
         """Refuse values that no search can have."""
         for name in ("beam_size", "max_extra", "batch_sentences"):
             _require(self, name, getattr(self, name) >= 1, "give at least 1")
-        _require(self, "alpha", 0 <= self.alpha < math.inf, "give 0 or more")
+        _require(self, "alpha", 0 <= self.alpha <= 10, "give 0 to 10")
 
 
 BASE = ModelConfig()

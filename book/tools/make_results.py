@@ -12,7 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -55,14 +55,32 @@ def read() -> Results:
     for run in (*RUNS, *GPU_RUNS):
         path = ROOT / run.result
         if path.exists():
-            found[run.experiment].append(json.loads(path.read_text(encoding="utf-8")))
+            found[run.experiment].append(loaded(path))
     return found
+
+
+def loaded(path: Path) -> Result:
+    """The content of a result's file.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refused)
+    except ValueError as error:
+        remedy = f"bring it back: git checkout -- {path.relative_to(ROOT)}"
+        raise ValueError(f"{path}: damaged ({error}); {remedy}") from None
+
+
+def refused(constant: str) -> NoReturn:
+    """Say that JSON has no such number."""
+    raise ValueError(f"{constant} is not a number")
 
 
 def read_decoding() -> Result | None:
     """The table of ways to decode, if it is made."""
     path = ROOT / decoding.RESULT
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return loaded(path) if path.exists() else None
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:

@@ -93,7 +93,8 @@ class Translator:
             device: Where to translate; by default on a GPU, if there is one.
 
         Raises:
-            ValueError: The folder holds no run, no checkpoint or a damaged one.
+            ValueError: The folder holds no run, no checkpoint, a damaged one, or the
+                tokenizer of another model.
         """
         folder = RunFolder(find_run(run))
         recipe = folder.recipe()
@@ -101,6 +102,12 @@ class Translator:
         checkpoint.load_weights(model, Path(weights or folder.default_weights()))
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         tokenizer = Tokenizer.load(folder.tokenizer)
+        if tokenizer.vocab_size != recipe.model.vocab_size:
+            raise ValueError(
+                f"{folder.tokenizer}: has {tokenizer.vocab_size:,} tokens, and the "
+                f"model {recipe.model.vocab_size:,}; bring back the tokenizer.model "
+                "that the run was trained with"
+            )
         return cls(model.eval(), tokenizer, recipe.search)
 
     @overload
