@@ -835,7 +835,7 @@ BAD_RECIPES = {
     "precision": ('[train]\nprecision = "fp8"', ["train.precision", "fp8", "bf16"]),
     "positions": ('[model]\npositions = "no"', ["model.positions", "no", "learned"]),
     "beam": ("[search]\nbeam_size = 0", ["search.beam_size", "0", "at least 1"]),
-    "alpha": ("[search]\nalpha = -0.5", ["search.alpha", "-0.5", "0 or more"]),
+    "alpha": ("[search]\nalpha = -0.5", ["search.alpha", "-0.5", "0 to 10"]),
     "syntax": ("[train\nmax_steps = 7", ["TOML", "line 2"]),
 }
 
@@ -998,6 +998,27 @@ def test_a_line_that_is_not_utf8_does_not_lose_the_others(trained, capsys, stdin
     shown = capsys.readouterr()
     assert [bool(line) for line in shown.out.split("\n")] == [True, False, True, False]
     assert "line 2: not UTF-8 (byte 2), convert the text; left empty" in shown.err
+
+
+def test_utf16_is_not_taken_for_text(trained, capsys, tmp_path):
+    """Between its byte-order mark and its end, every line of it is valid UTF-8."""
+    path = tmp_path / "in.txt"
+    path.write_bytes("the\na blue cat\n".encode("utf-16-le"))
+    with pytest.raises(SystemExit) as caught:
+        run("translate", trained, path)
+    assert caught.value.code == 1
+    shown = capsys.readouterr()
+    assert f"{path}, line 1: a zero byte (character 2)" in shown.err
+    assert not shown.out.strip()
+
+
+def test_a_text_in_the_place_of_weights_is_not_to_be_deleted(trained, capsys, tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("the\n")
+    shown = fails(capsys, "translate", trained, path, "--weights", path)
+    assert f"{path}: the checkpoint is damaged" in shown
+    assert "name a .safetensors file" in shown
+    assert "delete" not in shown
 
 
 def test_a_line_that_is_too_long_does_not_lose_the_others(trained, capsys, stdin):

@@ -108,7 +108,8 @@ def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
 
 
 def test_weights_cut_short_anywhere_are_named_with_a_remedy(tmp_path):
-    path = saved(tmp_path / "w.safetensors")
+    (tmp_path / "checkpoints").mkdir()
+    path = saved(tmp_path / "checkpoints" / "w.safetensors")
     whole = path.read_bytes()
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])

@@ -28,7 +28,7 @@ PATIENCE = 5
 class Search(Verb):
     """A run's model, and how it searches for translations."""
 
-    less_memory: ClassVar[str] = "give a smaller --batch-sentences"
+    less_memory: ClassVar[str] = "give a smaller --batch-sentences or --beam"
     folder: Positional[Path]
     """The run's folder."""
     weights: Path | None = None
@@ -117,7 +117,8 @@ class Translate(Search):
         unusable = []
 
         def warn(message: str) -> None:
-            print(f"{self.program()}: {message}; left empty", file=sys.stderr)
+            place = f"{self.file}, " if self.file else ""
+            print(f"{self.program()}: {place}{message}; left empty", file=sys.stderr)
             unusable.append(message)
 
         with (
@@ -177,8 +178,9 @@ def _read(path: Path | None) -> Iterator[Any]:
         yield sys.stdin.buffer
         return
     if not path.is_file():
+        problem = "a folder" if path.is_dir() else "no such file"
         raise ValueError(
-            f"{path}: no such file; give a text file, or pipe text in: "
+            f"{path}: {problem}; give a text file, or pipe text in: "
             'echo "…" | transformer-lite translate RUN'
         )
     with path.open("rb") as file:
@@ -209,9 +211,14 @@ def _decoded(lines: Iterable[bytes], warn: Callable[[str], None]) -> Iterator[st
         warn: Called with a message for each line that is not UTF-8; it becomes empty.
     """
     for number, line in enumerate(lines, start=1):
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
         try:
-            text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             warn(f"line {number}: not UTF-8 (byte {error.start + 1}), convert the text")
+            text = ""
+        if "\0" in text:  # every other byte of UTF-16 is 0, and each half would pass
+            at = text.index("\0") + 1
+            warn(f"line {number}: a zero byte (character {at}), convert it to UTF-8")
             text = ""
         yield text

@@ -77,9 +77,15 @@ def read_weights(path: Path) -> Weights:
         ) from None
     except (SafetensorError, OSError) as error:
         raise ValueError(
-            f"{path}: the checkpoint is damaged ({error}); "
-            "delete it, and the one before it takes its place"
+            f"{path}: the checkpoint is damaged ({error}); {_remedy(path)}"
         ) from error
+
+
+def _remedy(path: Path) -> str:
+    """What to do about damaged weights: only a run's own may be deleted."""
+    if path.suffix == ".safetensors" and path.parent.name == "checkpoints":
+        return "delete it, and the one before it takes its place"
+    return "name a .safetensors file of a run's checkpoints"
 
 
 def save_training(path: Path, training: dict[str, Any]) -> None:
