@@ -128,7 +128,7 @@ def test_a_finished_run_ends_with_a_summary(recipe, tmp_path, capsys):
 
 
 def test_validation_bleu_is_recorded(recipe, tmp_path, monkeypatch):
-    found = SimpleNamespace(main=lambda: {"bleu": 31.25})
+    found = SimpleNamespace(watched=lambda: {"bleu": 31.25})
     monkeypatch.setattr(scores, "score_outputs", lambda *_: found)
     train_recipe(recipe, tmp_path / "run", ValidationSamples)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
