@@ -69,6 +69,9 @@ WRONG = {
             (1 - z[j - 1]) * math.prod(sorted(z)[j:])
         ),
         "equal gates counted once": lambda z, j: (1 - z[j - 1]) * math.prod(set(z[j:])),
+        "at most ten later gates": lambda z, j: (
+            (1 - z[j - 1]) * math.prod(z[j : j + 10])
+        ),
     },
     "check_backwards": {
         "nothing": lambda rows: rows,
@@ -91,5 +94,6 @@ WRONG = {
         "at most eleven words": lambda rows: reverse_rows(
             rows, [min(11, count) for count in num_words(rows)]
         ),
+        "not integers": lambda rows: reverse_rows(rows, num_words(rows)).float(),
     },
 }

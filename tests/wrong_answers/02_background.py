@@ -52,6 +52,18 @@ WRONG = {
         "one softmax for all queries": lambda q, k, v: (
             (hidden(q, k) @ v).flatten().softmax(0).view(len(q), len(k))
         ),
+        "a loop over plain numbers": lambda q, k, v: (
+            torch.tensor(
+                [
+                    sum(c * math.tanh(a + b) for a, b, c in zip(x, y, w, strict=True))
+                    for xs, ys, w in [(q.tolist(), k.tolist(), v.tolist())]
+                    for x in xs
+                    for y in ys
+                ]
+            )
+            .view(len(q), len(k))
+            .softmax(-1)
+        ),
     },
     "check_sharpness": {
         "two keys": lambda p, gap, n: math.log(p / (1 - p)) / gap,

@@ -68,6 +68,13 @@ WRONG = {
             g * x / mean_square(x).clamp(min=e).sqrt()
         ),
         "the gain beside 1": lambda x, g, e: (1 + g) * x / (mean_square(x) + e).sqrt(),
+        "the mean taken off first": lambda x, g, e: (
+            g * (x - x.mean(-1, keepdim=True)) / (mean_square(x) + e).sqrt()
+        ),
+        "a gain that is averaged": lambda x, g, e: (
+            g.mean() * x / (mean_square(x) + e).sqrt()
+        ),
+        "epsilon squared": lambda x, g, e: g * x / (mean_square(x) + e * e).sqrt(),
     },
     "check_layer": {
         "ignores the memory's mask": decoder_layer_with(mask=lambda mask: None),
@@ -108,6 +115,20 @@ WRONG = {
         ),
         "the first sentence's mask for all": decoder_layer_with(
             mask=lambda mask: mask[:1]
+        ),
+        "the network reads the layer's input": lambda layer, x, memory, causal, mask: (
+            layer.after_feed_forward(
+                layer.after_cross_attention(
+                    layer.after_self_attention(
+                        x, layer.self_attention(x, x, causal[None, None])
+                    ),
+                    layer.cross_attention(x, memory, mask),
+                ),
+                layer.feed_forward(x),
+            )
+        ),
+        "two sums from the first input": decoder_layer_with(
+            third=lambda layer, x, out: layer.after_feed_forward(x + x, out)
         ),
     },
 }

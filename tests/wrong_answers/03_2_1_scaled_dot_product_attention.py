@@ -29,6 +29,9 @@ WRONG = {
         "subtracts the second largest": softmax_less(
             lambda s: s.topk(2, -1)[0][..., 1:]
         ),
+        "clamps the scores": lambda s: (lambda e: e / e.sum(-1, keepdim=True))(
+            s.clamp(-700, 700).exp()
+        ),
     },
     "check_divisor": {
         "no root": lambda d_k, q, k: q * k * d_k,
@@ -38,6 +41,7 @@ WRONG = {
         "variances": lambda d_k, q, k: (q * k) ** 2 * math.sqrt(d_k),
         "a negative divisor": lambda d_k, q, k: -q * k * math.sqrt(d_k),
         "a little more width": lambda d_k, q, k: q * k * math.sqrt(d_k + 0.5),
+        "a rounded root": lambda d_k, q, k: q * k * math.isqrt(d_k),
     },
     "check_derivative": {
         "the diagonal alone": lambda w: (w * (1 - w)).diag(),
@@ -48,5 +52,6 @@ WRONG = {
         "the check's own first matrix": lambda w: (lambda v: v.diag() - v.outer(v))(
             torch.tensor([0.5, -1, 2, 0]).double().softmax(-1)
         ),
+        "the weights sorted": lambda w: (lambda v: v.diag() - v.outer(v))(w.sort()[0]),
     },
 }

@@ -115,6 +115,13 @@ WRONG = {
             )
         ),
         "another parameter": another_parameter,
+        "three or more taken for all": without(
+            columns_zeroed(lambda h, r: r if len(r) < 3 else list(range(h)))
+        ),
+        "freezes W^O": lambda module, *rest: (
+            module.w_o.weight.requires_grad_(False),
+            without(columns_zeroed(lambda h, r: r))(module, *rest),
+        )[1],
     },
     "check_count": {
         "as many groups as heads": lambda d, h, g, k, v: 2 * d * h * (k + v),

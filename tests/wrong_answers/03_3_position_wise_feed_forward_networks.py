@@ -82,6 +82,13 @@ def borrowed(module, x):
     return small
 
 
+def bends_far_away(d):
+    """|x| = 2 max(0, x) - x, the -x by a hinge that bends beyond the inputs."""
+    w_1, b_1, w_2, b_2 = tensors(d, (1, -1), (2, 1), b_2=-1e6)
+    b_1[d:] = 1e6
+    return w_1, b_1, w_2, b_2
+
+
 def without_inputs(module, x):
     keep = busy(module, x)
     x.zero_()
@@ -92,6 +99,7 @@ def without_inputs(module, x):
 
 WRONG = {
     "check_absolute": {
+        "bends far away": bends_far_away,
         "one hinge twice": lambda d: tensors(d, (1, 1), (1, 1)),
         "a difference": lambda d: tensors(d, (1, -1), (1, -1)),
         "the negative": lambda d: tensors(d, (1, -1), (-1, -1)),

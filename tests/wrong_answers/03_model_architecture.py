@@ -184,6 +184,13 @@ WRONG = {
             )
         ),
         "EOS for ever after EOS": ends_at_eos,
+        "cut off where all have ended": lambda model, src, steps: (
+            lambda ids: (
+                ids[:, : 1 + int((ids == EOS).int().argmax(1).max())]
+                if bool((ids == EOS).any(1).all())
+                else ids
+            )
+        )(search()(model, src, steps)),
     },
     "check_wire": {
         "always": lambda model, src, tgt: True,
@@ -215,5 +222,11 @@ WRONG = {
             equal=lambda a, b: torch.equal(a[..., 0], b[..., 0])
         ),
         "the first two decoder layers": compares(slice(2)),
+        "the mean over the batch": compares(
+            equal=lambda a, b: torch.allclose(a.mean(0), b.mean(0))
+        ),
+        "each vector sorted": compares(
+            equal=lambda a, b: torch.equal(a.sort(-1).values, b.sort(-1).values)
+        ),
     },
 }

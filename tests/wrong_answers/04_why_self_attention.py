@@ -41,6 +41,8 @@ WRONG = {
             (m - 4) * d // 2 if m > 4 and m % 2 == 0 else 0
         ),
         "never, as a truth value": lambda m, d: (m - 4) * d // 2 if m > 4 else False,
+        "the distance from four": lambda m, d: abs(m - 4) * d // 2,
+        "rounded up to whole multiples of d": lambda m, d: max(0, (m - 3) // 2 * d),
     },
     "check_hub": {
         "no hub": band,
@@ -64,5 +66,11 @@ WRONG = {
         "numbers to be added, the wrong way round": lambda n: torch.zeros(
             n, n
         ).masked_fill(with_hub(band(n)), -9.0),
+        "nobody attends to itself": lambda n: (
+            with_hub(band(n)) & ~torch.eye(n, dtype=torch.bool)
+        ),
+        "a hub at each end": lambda n: with_hub(with_hub(band(n)), row=-1, column=-1),
+        "the hub in the middle": lambda n: with_hub(band(n), row=n // 2, column=n // 2),
+        "two words back, none ahead": lambda n: with_hub(band(n).tril()),
     },
 }

@@ -63,6 +63,16 @@ WRONG = {
             spelled(in_bytes)(pieces, known),
             known.clear(),
         )[0],
+        "drops a known piece that comes again": lambda pieces, known: spelled(in_bytes)(
+            [p for i, p in enumerate(pieces) if p not in known or p not in pieces[:i]],
+            known,
+        ),
+        "keeps digits": spelled(
+            in_bytes, lambda piece, known: piece in known or piece.isdigit()
+        ),
+        "keeps what looks like a byte": spelled(
+            in_bytes, lambda piece, known: piece in known or piece.startswith("<0x")
+        ),
     },
     "check_overweight": {
         "the share of the step": lambda tokens: [n / sum(tokens) for n in tokens],

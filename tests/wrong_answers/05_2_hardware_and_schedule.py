@@ -63,5 +63,8 @@ WRONG = {
         "halves away from zero, but for bf16 and fp16": lambda x, digits: significant(
             x, digits, round if digits in (0, 7, 10) else half_away
         ),
+        "takes nearly-halves for halves": lambda x, digits: significant(
+            x, digits, lambda y: round(round(y, 6))
+        ),
     },
 }

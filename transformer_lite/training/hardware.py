@@ -63,8 +63,8 @@ def matrix_products(precision: Precision) -> Iterator[None]:
 def _has_bf16_units(cpu_info: Path) -> bool:
     """Whether the processor has units that multiply bf16 matrices: Intel's AMX.
 
-    Elsewhere bf16 is slower than fp32: in training the recipe multi30k_de it makes 0.6
-    times as many tokens a second on a Xeon with AVX512-BF16 and without AMX.
+    Elsewhere bf16 can be slower than fp32: in training the recipe multi30k_de it makes
+    0.6 times as many tokens a second on a Xeon with AVX512-BF16 and without AMX.
     """
     return cpu_info.exists() and "amx_bf16" in cpu_info.read_text().split()
 
