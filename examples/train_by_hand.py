@@ -76,4 +76,7 @@ if __name__ == "__main__":
     options.add_argument("--num-pairs", type=int, default=2000)
     options.add_argument("--steps", type=int, default=300)
     options.add_argument("--batch-size", type=int, default=64)
-    main(**vars(options.parse_args()))
+    numbers = vars(options.parse_args())
+    if min(numbers.values()) < 1:
+        options.error("give at least 1")
+    main(**numbers)

@@ -1,6 +1,7 @@
 """The verbs do their work, and answer bad input with one line and status 2."""
 
 import contextlib
+import errno
 import gzip
 import hashlib
 import io
@@ -21,6 +22,7 @@ import torch
 from transformer_lite import __version__
 from transformer_lite.cli import INTERRUPTED, VERBS, main, parse
 from transformer_lite.commands import translate
+from transformer_lite.commands.translate import _written
 from transformer_lite.config import load_recipe
 from transformer_lite.data import corpora
 from transformer_lite.data.corpora import Corpus
@@ -1065,6 +1067,17 @@ def test_translate_names_a_text_and_first_of_all_a_run_that_are_not_there(
     assert "no.txt: no such file; give a text file, or pipe text in" in shown
     shown = fails(capsys, "translate", tmp_path / "no", tmp_path / "no.txt")
     assert "no/config.json: no such file; give the folder of a run" in shown
+    shown = fails(capsys, "translate", "multi30k_en_ed", tmp_path / "no.txt")
+    assert "did you mean multi30k_en_de?" in shown
+
+
+def test_translate_says_which_file_a_full_disk_has_no_room_for(tmp_path):
+    with (
+        pytest.raises(OSError, match="out: cannot be written; make room on the disk"),
+        _written(tmp_path / "out"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_option_is_named_wherever_it_stands(trained, capsys):

@@ -10,7 +10,7 @@ import torch
 from filelock import FileLock
 from safetensors.torch import save_file
 
-from transformer_lite.files import only_process, write_whole
+from transformer_lite.files import new_folder, only_process, write_whole
 
 BUSY = "out: another process is at work"
 
@@ -140,3 +140,21 @@ def test_a_folder_that_may_not_be_written_to_is_named_with_a_remedy(
         only_process(tmp_path / "out.lock", BUSY),
     ):
         pass
+
+
+def test_two_processes_do_not_fill_one_folder(tmp_path):
+    with new_folder(tmp_path / "out") as first:
+        (first / "a").write_text("first")
+        with (
+            pytest.raises(ValueError, match="out: another process is making it; wait"),
+            new_folder(tmp_path / "out") as second,
+        ):
+            (second / "a").write_text("second")
+    assert (tmp_path / "out" / "a").read_text() == "first"
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
+    with pytest.raises(ValueError, match="already there"), new_folder(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -65,18 +65,20 @@ def new_folder(out: Path) -> Iterator[Path]:
     If the block fails, nothing is left of it.
 
     Raises:
-        ValueError: `out` exists.
+        ValueError: `out` exists, or another process is making it.
     """
-    if out.exists():
-        raise ValueError(f"{out}: already there; delete it or give another --out")
+    busy = f"{out}: another process is making it; wait, or give another --out"
     partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        partial.rename(out)
-    finally:
+    with only_process(out.with_name(out.name + ".lock"), busy):
+        if out.exists():
+            raise ValueError(f"{out}: already there; delete it or give another --out")
         shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            yield partial
+            partial.rename(out)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager

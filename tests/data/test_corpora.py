@@ -140,6 +140,7 @@ def test_a_file_of_pairs_has_a_tab_between_the_sides(tmp_path, line, pair, compr
         (b"one", "not source, tab, target; it has 1 columns"),
         (b"", "not source, tab, target; it has 1 columns"),
         (b"a\tb\tc\td", "not source, tab, target; it has 4 columns"),
+        (b"one\teins\tun", "not source, tab, target; it has 3 columns"),
         (b"1\tone\teins", "a number before two more columns; leave only source"),
         (b"2\tcmn\tone", "a number before two more columns; leave only source"),
         (b"one\t", "empty; remove this pair"),

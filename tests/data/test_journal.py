@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from transformer_lite.data.prepare import Journal, Progress, append_pairs
+from transformer_lite.data.journal import Journal, Progress, append_pairs
 from transformer_lite.data.store import load_sequences
 
 REQUEST = {"corpus": "small", "vocab_size": 90}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from transformer_lite.data import prepare as module
 from transformer_lite.data import store
-from transformer_lite.data.corpora import Corpus, corpus_of_files
+from transformer_lite.data.corpora import Corpus, Fault, corpus_of_files
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import IDS, PreparedCorpus
 from transformer_lite.files import only_process
@@ -525,3 +525,10 @@ def test_ids_are_checked_to_the_end_whatever_a_block_holds(
     ids.tofile(path)
     with pytest.raises(ValueError, match="has ids from -3 to 997, but"):
         PreparedCorpus(tmp_path / "out").ids("train")
+
+
+def test_a_vocabulary_that_fails_names_what_was_left_out(tmp_path):
+    train = [("a", "b"), *[Fault("empty", f"line {n}", "remove it") for n in range(7)]]
+    with pytest.raises(ValueError, match=r"\(left out: 7 empty\)"):
+        prepare(corpus_of(train), tmp_path / "out", 5000, 30, skip_unusable=True)
+    assert nothing_is_left(tmp_path)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lite.batching import Sequences
-from transformer_lite.data.prepare import Progress, append_pairs
+from transformer_lite.data.journal import Progress, append_pairs
 from transformer_lite.data.store import load_sequences
 
 LISTS = [[5, 7, 11], [], [13], [17, 19, 23, 29, 31]]

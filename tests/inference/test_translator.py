@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig
 from transformer_lite.inference import translator as module
-from transformer_lite.inference.translator import Translator, batches_by_length
+from transformer_lite.inference.translator import Translator, _text, batches_by_length
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.training import checkpoint
@@ -91,6 +91,12 @@ def test_one_sentence_gives_one_translation(translator):
 def test_what_takes_several_sentences_refuses_one(translator, method):
     with pytest.raises(ValueError, match="'red dog' is one sentence; give a list"):
         list(getattr(translator, method)("red dog"))
+
+
+@pytest.mark.parametrize("sentence", [None, 3, b"red dog", "\ud800"])
+def test_what_is_no_text_is_refused(sentence):
+    with pytest.raises(ValueError, match="is no sentence; give text"):
+        _text(sentence)
 
 
 # Line by line

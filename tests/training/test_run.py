@@ -94,7 +94,7 @@ def test_samples_are_shown_and_recorded_at_each_validation(recipe, tmp_path, cap
 
 
 @pytest.mark.parametrize(
-    ("precision", "how"), [("fp32", "as asked"), ("auto", "found")]
+    ("precision", "how"), [("fp32", "as asked"), ("auto", "chosen")]
 )
 def test_parameters_pairs_and_precision_are_announced(
     recipe, tmp_path, capsys, precision, how

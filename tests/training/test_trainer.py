@@ -440,7 +440,7 @@ def losses(monkeypatch, *values):
 def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(
     tmp_path, monkeypatch
 ):
-    losses(monkeypatch, 5.0, 3.0, 4.0, 3.5, 3.25, 6.0)
+    losses(monkeypatch, 5.0, 3.0, 4.0, 3.5, 3.25, 6.0, 2.0)
     seen = []
 
     def remember():
@@ -462,9 +462,24 @@ def test_a_resumed_run_remembers_its_lowest_validation_loss(tmp_path, monkeypatc
     losses(monkeypatch, 5.0, 3.0, 4.0)
     interrupt(tmp_path, monkeypatch, 7, "crash")
     best = path.read_bytes()
-    losses(monkeypatch, 3.5, 3.25, 6.0)
+    losses(monkeypatch, 3.5, 3.25, 6.0, 2.0)
     train(tmp_path)
     assert path.read_bytes() == best
+
+
+@pytest.mark.parametrize("of_average", [2.0, 4.0])
+def test_an_average_worse_than_the_best_checkpoint_is_pointed_out(
+    tmp_path, monkeypatch, capsys, of_average
+):
+    made = trainer_of(tmp_path)
+    losses(monkeypatch, 5.0, 3.0, 4.0, 3.5, 3.25, 6.0, of_average)
+    made.train()
+    shown = capsys.readouterr().err
+    told = "average of the last checkpoints has the validation loss 4.000, the best"
+    assert (told in shown) == (of_average == 4.0)
+    # The model is still that of the last step.
+    last = checkpoint.read_weights(made.folder.weights_after(11))
+    assert same_weights(last, checkpoint.weights_of(made.model))
 
 
 def test_metrics_have_one_record_for_each_step(whole):

@@ -5,6 +5,7 @@ Chapter: 06_1_machine_translation, 06_3_english_constituency_parsing
 Tests: tests/test_cli.py, tests/test_parsing.py
 """
 
+import errno
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -199,6 +200,10 @@ def _written(path: Path | None) -> Iterator[Any]:
         with unfinished.open("wb") as file:
             yield file
         unfinished.replace(path)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise OSError(f"{path}: cannot be written; make room on the disk") from error
     finally:
         unfinished.unlink(missing_ok=True)
 

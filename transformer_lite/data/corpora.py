@@ -162,7 +162,7 @@ class PairsFile:
     """A UTF-8 file, plain or gzipped, of source, tab and target on each line.
 
     Tatoeba's own files are read, too: with a sentence's number before each side, or
-    with a third column that says where the pair comes from. A single number before two
+    with a third column that names its licence, CC-BY. A single number before two
     columns is a fault: it is the number of a pair, or the file has no pairs at all.
     """
 
@@ -186,7 +186,9 @@ class PairsFile:
                         place,
                         "leave only source, tab, target, or give two files",
                     )
-                case [source, target] | [source, target, _]:
+                case [source, target]:
+                    yield _pair((source, place), (target, place))
+                case [source, target, origin] if origin.startswith(b"CC-BY"):
                     yield _pair((source, place), (target, place))
                 case columns:
                     yield Fault(

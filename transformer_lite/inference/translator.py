@@ -201,7 +201,7 @@ class Translator:
         """Source ids; none for an empty sentence, whose translation is empty."""
         return [
             [*self.tokenizer.encode(text), EOS] if text.strip() else []
-            for text in sentences
+            for text in map(_text, sentences)
         ]
 
     def _too_long(
@@ -321,6 +321,15 @@ def _several(sentences: Iterable[str]) -> Iterable[str]:
     if isinstance(sentences, str):
         raise ValueError(f"{sentences!r} is one sentence; give a list of them")
     return sentences
+
+
+def _text(sentence: object) -> str:
+    """The sentence, if it is text that UTF-8 can hold: no lone surrogate is."""
+    try:
+        str.encode(sentence, "utf-8")
+    except (TypeError, UnicodeEncodeError):
+        raise ValueError(f"{sentence!r} is no sentence; give text") from None
+    return sentence
 
 
 def _precision(device: torch.device) -> str:

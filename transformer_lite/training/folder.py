@@ -6,6 +6,7 @@ Tests: tests/training/test_folder.py
 """
 
 import json
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,12 @@ class RunFolder:
                 raise ValueError("no table of settings")
             return recipe_from_dict(tables)
         except FileNotFoundError:
-            names = ", ".join(sorted(path.name for path in PRETRAINED.iterdir()))
+            names = sorted(path.name for path in PRETRAINED.iterdir())
+            close = get_close_matches(str(self.path), names, n=1)
             raise ValueError(
                 f"{self.config}: no such file; give the folder of a run, or the name "
-                f"of a trained model ({names})"
+                f"of a trained model ({', '.join(names)})"
+                + (f": did you mean {close[0]}?" if close else "")
             ) from None
         except ValueError as error:
             raise ValueError(

@@ -151,7 +151,7 @@ def announcement(
     """
     train = recipe.train
     precision = choose_precision(train.precision, processes.device)
-    chosen = "found by detection" if train.precision == "auto" else "as asked"
+    chosen = "chosen for this device" if train.precision == "auto" else "as asked"
     batches = batches_per_step(train, processes.world_size)
     tokens = batches * train.batch_tokens
     length = min(math.ceil(mean_length), recipe.model.max_len)
@@ -252,4 +252,5 @@ def _validation_lines(validations: list[dict[str, Any]]) -> list[str]:
 def _device(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device.type}, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{device.type}, {threads} thread{'s' if threads > 1 else ''}"

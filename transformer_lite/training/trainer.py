@@ -167,7 +167,28 @@ class Trainer:
         with self.processes.all_or_none():
             if self.processes.rank == 0:
                 self.state.average(self.folder)
+                self._judge_average()
         return True
+
+    def _judge_average(self) -> None:
+        """Say so where the average is worse than the best: a short run's may be."""
+        last = {
+            name: w.clone() for name, w in checkpoint.weights_of(self.model).items()
+        }
+        checkpoint.load_weights(self.model, self.folder.average)
+        loss = validate(
+            self.model, self.validation, self.config.label_smoothing, self.precision
+        ).loss
+        with torch.no_grad():
+            for name, weights in checkpoint.weights_of(self.model).items():
+                weights.copy_(last[name])
+        if loss > self.state.best_loss:
+            tqdm.write(
+                "note: the average of the last checkpoints has the validation loss "
+                f"{loss:.3f}, the best checkpoint {self.state.best_loss:.3f}; "
+                f"translate and evaluate with --weights {self.folder.best}",
+                file=sys.stderr,
+            )
 
     def _expect(self, seconds: float) -> None:
         """Say how long the rest will take; validations come on top."""
