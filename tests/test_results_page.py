@@ -207,16 +207,6 @@ def test_equal_values_share_a_rank():
     assert found == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
 
 
-def test_the_interval_holds_the_correlation_and_shrinks_with_agreement():
-    ours = [3.0, 1.0, 4.0, 1.5, 5.0, 9.0, 2.0, 6.0]
-    seeds = [[value] for value in ours]
-    assert page.interval_of_correlation(seeds, ours, draws=200) == pytest.approx((1, 1))
-    theirs = [2.0, 7.0, 1.0, 8.0, 3.0, 8.5, 0.5, 4.0]
-    low, high = page.interval_of_correlation(seeds, theirs, draws=500)
-    assert low < page.rank_correlation(ours, theirs) < high
-    assert high - low > 0.5
-
-
 def test_every_way_to_decode_has_a_line_with_its_interval():
     scores = {"bleu": 37.63, "half_width": 1.24, "p_value": None}
     scores |= {"lowercased_bleu": 38.07, "length_ratio": 0.9871}
@@ -278,29 +268,6 @@ def test_the_digest_has_the_search_that_was_chosen_and_the_size_of_the_treebank(
     translated = {"configuration": {"search": search}, "scores": {}}
     digest = json.loads(page.digest({"multi30k_en_de": [translated]}, None))
     assert digest["runs"]["multi30k_en_de"] == [{"scores": {}}]
-
-
-def test_the_interval_holds_the_noise_of_the_seeds():
-    theirs = [float(row) for row in range(9)]
-    # The means are in the paper's order. Seeds that differ more than rows may not be.
-    low, high = page.interval_of_correlation(
-        [[row - 4.0, row, row + 4.0] for row in theirs], theirs, draws=500
-    )
-    assert high <= 1
-    assert low < 0.7
-    alike = [[row - 0.01, row, row + 0.01] for row in theirs]
-    found = page.interval_of_correlation(alike, theirs, draws=500)
-    assert found == pytest.approx((1, 1))
-
-
-def test_the_page_says_what_the_interval_holds():
-    rows = {
-        f"table_3/{row}": [result(7.0 + number, 30.0 - number)] * (3 if number else 2)
-        for number, row in enumerate(paper.TABLE_3)
-    }
-    shown = page.table_3(rows)
-    assert "Each draws the seeds of every row anew, and then the rows." in shown
-    assert "of the chance in our training what 2 or 3 seeds a row show" in shown
 
 
 def test_the_readme_shows_what_the_runs_gave():

@@ -156,33 +156,6 @@ def _ranks(values: Sequence[float]) -> np.ndarray:
     return below + (equal + 1) / 2
 
 
-def interval_of_correlation(
-    ours: Sequence[Sequence[float]], theirs: Sequence[float], draws: int = 10_000
-) -> tuple[float, float]:
-    """Where the correlation lies in 95 % of tables that are drawn from this one.
-
-    Args:
-        ours: Of each row what its seeds have. They are drawn anew, and their mean is
-            the row's; then the rows are drawn.
-        theirs: What the paper has.
-        draws: How many tables.
-    """
-    rng = np.random.default_rng(1)
-    theirs = np.asarray(theirs)
-    drawn = (
-        np.asarray(row)[rng.integers(len(row), size=(draws, len(row)))] for row in ours
-    )
-    means = np.stack([of_row.mean(axis=1) for of_row in drawn], axis=1)
-    found = []
-    for of_rows, rows in zip(
-        means, rng.integers(len(theirs), size=means.shape), strict=True
-    ):
-        if len(set(of_rows[rows])) > 1 and len(set(theirs[rows])) > 1:
-            found.append(rank_correlation(of_rows[rows], theirs[rows]))
-    low, high = np.percentile(found, [2.5, 97.5])
-    return float(low), float(high)
-
-
 SCALES = {
     "table_3": "half its layers and a quarter of its widths",
     "table_3_gpu": "all its layers and half of its widths, trained on a GPU",
@@ -239,18 +212,14 @@ def _table_3(results: Results, scale: str) -> str:
                 for of_row in rows.values()
             ]
             found = rank_correlation([*map(statistics.mean, ours)], theirs)
-            low, high = interval_of_correlation(ours, theirs)
             parts.append(
                 f"- Rank correlation with the paper's order by {what}, over "
-                f"{len(rows)} rows: **{found:.2f}** ({low:.2f} to {high:.2f})."
+                f"{len(rows)} rows: **{found:.2f}**."
             )
-        seeds = sorted({len(finished(of_row)) for of_row in rows.values()})
         parts.append(
-            "\nIn brackets is where 95 % of bootstrap samples lie. Each draws the "
-            "seeds of every row anew, and then the rows. So the interval covers which "
-            "rows the table happens to have, and of the chance in our training what "
-            f"{' or '.join(map(str, seeds))} seeds a row show; it does not cover the "
-            "chance in the paper's.\n"
+            "\n[Chapter 6.2](../notebooks/06_2_model_variations.ipynb) says how far "
+            "luck alone reaches: the correlation's interval, and what shuffled rows "
+            "have.\n"
         )
     parts.append(conditions(every))
     return "\n".join(parts)

@@ -15,15 +15,12 @@ from transformer_lite.book import plots
 from transformer_lite.book.plots import (
     attention_heatmap,
     attention_lines,
-    mask_heatmap,
     show_source,
     use_book_style,
 )
-from transformer_lite.masks import causal_mask
 
 QUERIES, KEYS = ["der", "Hund"], ["the", "dog", "."]
 WEIGHTS = torch.tensor([[0.75, 0.25, 0.0], [0.125, 0.75, 0.125]])
-MASK = torch.tensor([[True, False, True], [True, True, False]])
 
 
 @pytest.fixture(autouse=True)
@@ -134,17 +131,14 @@ def test_half_precision_weights_can_be_drawn():
     assert torch.equal(cells(axes), WEIGHTS)
 
 
-@pytest.mark.parametrize("draw", [attention_heatmap, mask_heatmap])
-def test_a_heatmap_goes_where_it_is_told(draw):
+def test_a_heatmap_goes_where_it_is_told():
     _, (_, right) = plt.subplots(ncols=2)
-    matrix = WEIGHTS if draw is attention_heatmap else MASK
-    assert draw(matrix, QUERIES, KEYS, ax=right, title="Head 1") is right
+    assert attention_heatmap(WEIGHTS, QUERIES, KEYS, ax=right, title="Head 1") is right
     assert right.get_title() == "Head 1"
 
 
-@pytest.mark.parametrize("draw", [attention_heatmap, mask_heatmap])
-def test_axes_say_which_side_attends(draw):
-    axes = draw(WEIGHTS if draw is attention_heatmap else MASK, QUERIES, KEYS)
+def test_axes_say_which_side_attends():
+    axes = attention_heatmap(WEIGHTS, QUERIES, KEYS)
     assert "quer" in axes.get_ylabel()
     assert "key" in axes.get_xlabel()
 
@@ -198,31 +192,6 @@ def test_smaller_weights_can_be_left_out():
 def test_every_word_of_both_rows_is_written():
     axes = attention_lines(WEIGHTS, QUERIES, KEYS)
     assert labels(axes.texts) == QUERIES + KEYS
-
-
-def test_a_transposed_mask_is_refused():
-    with pytest.raises(ValueError, match=r"2 query labels and 3 key .*\(3, 2\)"):
-        mask_heatmap(MASK.T, QUERIES, KEYS)
-
-
-def test_a_mask_is_light_where_it_may_look():
-    axes = mask_heatmap(MASK, QUERIES, KEYS)
-    mesh = axes.collections[0]
-    drawn = [to_hex(mesh.to_rgba(float(value))) for value in cells(axes).flatten()]
-    expected = [plots.MAY if may else plots.MAY_NOT for may in MASK.flatten()]
-    assert [colour.upper() for colour in drawn] == expected
-
-
-def test_a_mask_that_allows_everything_is_light_everywhere():
-    axes = mask_heatmap(torch.ones(2, 3, dtype=torch.bool), QUERIES, KEYS)
-    mesh = axes.collections[0]
-    assert to_hex(mesh.to_rgba(1.0)).upper() == plots.MAY
-    assert mesh.get_clim() == (0, 1)
-
-
-def test_a_mask_has_a_legend():
-    legend = mask_heatmap(causal_mask(5), list("abcde"), list("abcde")).get_legend()
-    assert labels(legend.get_texts()) == ["may attend", "may not"]
 
 
 def test_book_style_has_colours_that_everybody_can_tell_apart():

@@ -16,10 +16,9 @@ import seaborn
 import torch
 from IPython import get_ipython
 from IPython.display import Markdown
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.patches import Patch
 from matplotlib.ticker import NullLocator
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
@@ -49,7 +48,6 @@ WEIGHTS = LinearSegmentedColormap.from_list(
     "weights", ["#FFFFFF", "#CFE3F2", ATTENTION, "#00436B"]
 )
 """Colours of attention weights: white is 0, dark blue is 1."""
-MAY, MAY_NOT = "#56B4E9", "#3B3B3B"
 ANNOTATED_COLUMNS = 10
 """Up to so many keys, a heatmap prints its numbers instead of a colour bar."""
 SMALLEST_PRINTED = 0.01
@@ -220,42 +218,6 @@ def attention_lines(
     axes.set(xlim=(-0.6, max(len(queries), len(keys)) - 0.4), ylim=(0, 1))
     axes.axis("off")
     return axes
-
-
-def mask_heatmap(
-    mask: Bool[Tensor, "q_len k_len"],
-    queries: Sequence[str],
-    keys: Sequence[str],
-    ax: Axes | None = None,
-    title: str | None = None,
-) -> Axes:
-    """A mask: a row for each query, a column for each key, light where it may look.
-
-    Raises:
-        ValueError: Labels and mask do not match.
-    """
-    _check_labels(mask, queries, keys)
-    axes = seaborn.heatmap(
-        mask.cpu(),
-        vmin=0,
-        vmax=1,
-        cmap=[MAY_NOT, MAY],
-        ax=ax,
-        cbar=False,
-        linewidths=1,
-        linecolor="white",
-    )
-    axes.legend(
-        handles=[
-            Patch(color=MAY, label="may attend"),
-            Patch(color=MAY_NOT, label="may not"),
-        ],
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.02),
-        ncols=2,
-        frameon=False,
-    )
-    return _label(axes, queries, keys, title)
 
 
 def _check_labels(matrix: Tensor, queries: Sequence[str], keys: Sequence[str]) -> None:
