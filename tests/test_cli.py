@@ -1193,6 +1193,11 @@ def test_evaluate_asks_where_a_corpus_lies_that_was_moved(begun, capsys):
     assert "was/here: the corpus of this run is not there; give --data" in shown
 
 
+def test_evaluate_says_where_a_model_of_the_package_tells_of_its_corpus(capsys):
+    shown = fails(capsys, "evaluate", "multi30k_en_de")
+    assert "multi30k_en_de/README.md says, and give --data" in shown
+
+
 def test_translate_knows_a_corpus_from_a_run(data, capsys, stdin):
     stdin(b"")
     shown = fails(capsys, "translate", data, data / "test.src.txt")

@@ -53,9 +53,11 @@ class Evaluate(Search):
         folder = self.trained()
         recipe = folder.recipe()
         if not self.data and not recipe.data.is_dir():
+            card = folder.path / "README.md"  # beside the models of the package
+            remedy = f"prepare it as {card} says, and " if card.exists() else ""
             raise ValueError(
-                f"{recipe.data}: the corpus of this run is not there; give --data, "
-                "the folder where it lies now"
+                f"{recipe.data}: the corpus of this run is not there; {remedy}give "
+                "--data, the folder where it lies now"
             )
         corpus = PreparedCorpus(self.data or recipe.data)
         self._compare(folder, corpus)

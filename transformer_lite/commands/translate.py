@@ -35,7 +35,7 @@ class Search(Verb):
     weights: Path | None = None
     """A checkpoint; by default the average, else the best, else the newest."""
     beam: int | None = None
-    """Beam size; 1 is greedy search."""
+    """Beam size; 1 is greedy search; by default the recipe's, as what follows."""
     alpha: float | None = None
     """Exponent of the length penalty."""
     batch_sentences: int | None = None
