@@ -5,9 +5,10 @@
 The recurrent model with one context vector, the same with additive attention, and the
 Transformer get the same sentences of the toy corpus in the same batches for the same
 number of steps. The Transformer and the model with one vector, which are not finished
-by then, are trained once more, for longer. With MODEL and SEED, only that one is
-trained; otherwise all are that OUT.json does not hold yet. Chapters 1 and 2 read what
-it wrote once, which comes with the package: transformer_lite/book/recurrent.json.
+by then, are trained once more, for longer, and the model with one vector also on
+sentences that never come twice. With MODEL and SEED, only that one is trained;
+otherwise all are that OUT.json does not hold yet. Chapters 1 and 2 read what it wrote
+once, which comes with the package: transformer_lite/book/recurrent.json.
 """
 
 import json
@@ -47,13 +48,14 @@ CONFIGURATION = {
         "Transformer": 600,
         "one vector, longer": 6000,
         "Transformer, longer": 1800,
+        "one vector, fresh": 6000,
     },
     "warmup_steps": 60,
     "peak_rate": {"one vector": 5e-3, "attention": 5e-3, "Transformer": 3e-3},
     "seeds": [1, 2, 3],
 }
-LONGER = ", longer"
-"""Ends the name of a model that is trained for more steps."""
+LONGER, FRESH = ", longer", ", fresh"
+"""End the name of a model that is trained for more steps, and on new sentences."""
 SHOWN = 12
 """So many translations of each model are kept as text."""
 
@@ -95,10 +97,38 @@ class Data:
             for k in rng.permutation(len(parts)):
                 yield self.batch(parts[k])
 
+    def fresh_batches(self, seed: int):
+        """The same of sentences that never come again, nor are test sentences."""
+        rng, size = np.random.default_rng(seed), CONFIGURATION["batch_pairs"]
+        tested = {" ".join(row) for row in self.src[self.train :]}
+        sides = (
+            [
+                [w.lower() for w in words]
+                for words in (pair.source_words, pair.target_words)
+            ]
+            for pair in generate_pairs(1000 + seed)
+        )
+        unseen = (pair for pair in sides if " ".join(pair[0]) not in tested)
+        while pool := list(islice(unseen, 20 * size)):
+            pool.sort(key=lambda pair: len(pair[1]))
+            parts = [pool[k : k + size] for k in range(0, len(pool), size)]
+            for k in rng.permutation(len(parts)):
+                yield Batch.from_ids(
+                    *(
+                        [[self.ids[word] for word in row] for row in side]
+                        for side in zip(*parts[k], strict=True)
+                    )
+                )
+
+
+def base_of(name: str) -> str:
+    """The model's own name, without what its training has of its own."""
+    return name.removesuffix(LONGER).removesuffix(FRESH)
+
 
 def new_model(name: str, vocab_size: int) -> nn.Module:
     """One of the three models, untrained."""
-    c, name = CONFIGURATION, name.removesuffix(LONGER)
+    c, name = CONFIGURATION, base_of(name)
     if name != "Transformer":
         attention = name == "attention"
         return RecurrentModel(vocab_size, c["d_model"], attention, c["dropout"])
@@ -118,10 +148,11 @@ def new_model(name: str, vocab_size: int) -> nn.Module:
 def train(model: nn.Module, name: str, seed: int, data: Data) -> list[dict]:
     """Train it in place; the curve of its training loss."""
     steps, warmup = CONFIGURATION["steps"][name], CONFIGURATION["warmup_steps"]
-    peak = CONFIGURATION["peak_rate"][name.removesuffix(LONGER)]
+    peak = CONFIGURATION["peak_rate"][base_of(name)]
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     curve, losses = [], []
-    for step, batch in enumerate(islice(data.batches(seed), steps), start=1):
+    batches = (data.fresh_batches if name.endswith(FRESH) else data.batches)(seed)
+    for step, batch in enumerate(islice(batches, steps), start=1):
         rate = min(step / warmup, (steps + 1 - step) / (steps + 1 - warmup))
         optimizer.param_groups[0]["lr"] = peak * rate
         logits = model(batch.src_ids, batch.tgt_input)
