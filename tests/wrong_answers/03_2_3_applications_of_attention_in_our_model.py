@@ -34,6 +34,13 @@ WRONG = {
         "sorts the sentences": lambda n, width: places(n.sort()[0], width)[
             :, None, None
         ],
+        "hides EOS as well": lambda n, width: places(n - 1, width)[:, None, None],
+        "has one row per query": lambda n, width: places(n, width)[
+            :, None, None
+        ].expand(-1, 1, width, -1),
+        "lays the axes out the wrong way round": lambda n, width: (
+            torch.arange(width)[:, None] < n
+        ).reshape(len(n), 1, 1, width),
     },
     "check_cache": {
         "counts from the left corner": triangle,
@@ -46,5 +53,11 @@ WRONG = {
         "hides what may be read": lambda q, k: ~triangle(q, k, k - q),
         "is square": lambda q, k: triangle(k, k),
         "lets all new ones read each other": lambda q, k: triangle(q, k, k),
+        "reads all old ones and itself only": lambda q, k: torch.cat(
+            [torch.ones(q, k - q), torch.eye(q)], dim=1
+        ).bool(),
+        "gives each query the newest one's row": lambda q, k: triangle(k, k)[
+            -1:
+        ].expand(q, k),
     },
 }

@@ -106,5 +106,28 @@ WRONG = {
         "frozen": frozen,
         "not tied": lambda a, b: right_size(a.weight) or right_size(b.weight) or True,
         "nothing": lambda a, b: math.nan,
+        "one row, either sign": lambda a, b: same_parameter(
+            a,
+            b,
+            lambda w: w.data.copy_(
+                torch.randn(len(w), 1).sign()
+                * torch.randn(1, w.size(1))
+                * w.size(1) ** -0.5
+            ),
+        ),
+        "every column the same": lambda a, b: same_parameter(
+            a,
+            b,
+            lambda w: w.data.copy_(
+                torch.randn(len(w), 1).expand_as(w) * w.size(1) ** -0.5
+            ),
+        ),
+        "a hundred rows, repeated": lambda a, b: same_parameter(
+            a,
+            b,
+            lambda w: w.data.copy_(
+                torch.randn(100, w.size(1)).repeat(11, 1)[: len(w)] * w.size(1) ** -0.5
+            ),
+        ),
     },
 }

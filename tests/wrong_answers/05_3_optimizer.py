@@ -82,6 +82,10 @@ WRONG = {
         ),
         "one step alone": lambda r, d, w, s: bare(r, d, s) ** -2,
         "nothing": lambda r, d, w, s: None,
+        "a factor that fits scale 1 and 0.5 only": lambda r, d, w, s: (
+            r * math.sqrt(d) * (3 - 2 * s) * w**1.5,
+            (r * math.sqrt(d) * (3 - 2 * s) or 1) ** -2,
+        ),
     },
     "check_adamw_step": {
         "decay in the gradient": but(l2=True),

@@ -32,6 +32,14 @@ def pairs_of(scores, k, columns):
     return [divmod(i, columns) for i in scores.flatten().topk(k).indices.tolist()]
 
 
+def by_key(words, references, n, key):
+    """The right clipped matches, of n-grams that are compared by a key."""
+    allowed = Counter()
+    for reference in references:
+        allowed |= Counter(map(key, grams(reference, n).elements()))
+    return (Counter(map(key, grams(words, n).elements())) & allowed).total()
+
+
 WRONG = {
     "check_matches": {
         "no clipping": every_gram_of_a_reference,
@@ -52,6 +60,25 @@ WRONG = {
         "first and last word": lambda words, references, n: (
             ends(words, n) & max((ends(r, n) for r in references), key=Counter.total)
         ).total(),
+        "at most trigrams": lambda words, references, n: by_key(
+            words, references, min(n, 3), tuple
+        ),
+        "the first two words of each": lambda words, references, n: by_key(
+            words, references, n, lambda gram: gram[:2]
+        ),
+        "the last two words of each": lambda words, references, n: by_key(
+            words, references, n, lambda gram: gram[-2:]
+        ),
+        "words joined": lambda words, references, n: by_key(
+            words, references, n, "".join
+        ),
+        "case ignored": lambda words, references, n: by_key(
+            words, references, n, lambda gram: " ".join(gram).lower()
+        ),
+        "at most twice": lambda words, references, n: sum(
+            min(count, 2, max(grams(r, n)[gram] for r in references))
+            for gram, count in grams(words, n).items()
+        ),
     },
     "check_continuations": {
         "the beams' past forgotten": lambda old, new, k: pairs_of(new, k, new.size(1)),
@@ -80,6 +107,9 @@ WRONG = {
         "unsorted": lambda old, new, k: sorted(
             pairs_of(old[:, None] + new, k, new.size(1))
         ),
+        "products of probabilities": lambda old, new, k: pairs_of(
+            old.exp()[:, None] * new.exp(), k, new.size(1)
+        ),
     },
     "check_can_still_win": {
         "no penalty": lambda f, m, u, L, alpha: u > f,
@@ -106,6 +136,18 @@ WRONG = {
         "always": lambda f, m, u, L, alpha: True,
         "the sign": lambda f, m, u, L, alpha: (
             u * ((5 + L) / 6) ** alpha > f * ((5 + m) / 6) ** alpha
+        ),
+        "4 for 5": lambda f, m, u, L, alpha: (
+            u / ((4 + L) / 6) ** alpha > f / ((4 + m) / 6) ** alpha
+        ),
+        "α squared": lambda f, m, u, L, alpha: (
+            u / ((5 + L) / 6) ** alpha**2 > f / ((5 + m) / 6) ** alpha**2
+        ),
+        "a little more than α": lambda f, m, u, L, alpha: (
+            u / ((5 + L) / 6) ** (1.05 * alpha) > f / ((5 + m) / 6) ** (1.05 * alpha)
+        ),
+        "at most 20 tokens": lambda f, m, u, L, alpha: (
+            u / ((5 + min(L, 20)) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
         ),
     },
 }

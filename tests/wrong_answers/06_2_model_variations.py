@@ -147,6 +147,9 @@ WRONG = {
         "the size": lambda one, other: abs(right_kendall(one, other)),
         "sorted first": lambda one, other: right_kendall(sorted(one), sorted(other)),
         "a constant": lambda one, other: 1.0,
+        "equal rows count once": lambda one, other: right_kendall(
+            *zip(*sorted(set(zip(one, other, strict=True))), strict=True)
+        ),
     },
     "check_p_value": {
         "one side": share(lambda a, first, slack: a >= first - slack),
@@ -163,5 +166,11 @@ WRONG = {
         "different orders of all runs": different_orders,
         "nearer": share(lambda a, first, slack: abs(a) <= abs(first) + slack),
         "a constant": lambda one, other: 0.05,
+        "a slack of a hundredth": share(
+            lambda a, first, slack: abs(a) >= abs(first) - 0.01
+        ),
+        "rounded scores": lambda one, other: share(both_sides)(
+            [round(x, 1) for x in one], [round(x, 1) for x in other]
+        ),
     },
 }

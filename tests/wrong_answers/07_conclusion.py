@@ -40,6 +40,9 @@ WRONG = {
         ),
         "a list": lambda images, side: list(F.unfold(images, side, stride=side).mT),
         "squares that overlap": lambda images, side: F.unfold(images, side).mT,
+        "zeros, and the images made zero": lambda images, side: torch.zeros_like(
+            F.unfold(images.zero_(), side, stride=side).mT
+        ),
     },
     "check_prefix": {
         "causal everywhere": lambda length, prefix: causal_mask(length),

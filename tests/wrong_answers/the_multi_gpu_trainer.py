@@ -57,6 +57,12 @@ WRONG = {
             weighted(means, tokens) / (sum(tokens) + 1)
         ),
         "nothing": lambda means, tokens: None,
+        "rows of nothing but nan left out": lambda means, tokens: (
+            sum(
+                m * n for m, n in zip(means, tokens, strict=True) if not m.isnan().all()
+            )
+            / sum(tokens)
+        ),
     },
     "check_best_interval": {
         "without the 2": lambda save, between: math.sqrt(save * between),
