@@ -80,6 +80,18 @@ def not_summing_to_one(labels, vocab, epsilon, pad_id):
     return torch.where(is_right, 1 - epsilon, epsilon / vocab)
 
 
+def two_channels_a_coin(x, rate):
+    coins = torch.rand(x.size(0), 1, (x.size(2) + 1) // 2)
+    coins = coins.repeat_interleave(2, dim=-1)[..., : x.size(2)]
+    return x * (coins >= rate) / (1 - rate)
+
+
+def opposite_coins(x, rate):
+    coins = torch.rand((x.size(0) + 1) // 2, 1, x.size(2))
+    coins = torch.cat([coins, 1 - coins])[: x.size(0)]
+    return x * (coins >= rate) / (1 - rate)
+
+
 WRONG = {
     "check_dropout": {
         "a coin for every number": dropping(lambda x: x.shape),
@@ -97,6 +109,8 @@ WRONG = {
         "drops nothing": lambda x, rate: x,
         "only scales": lambda x, rate: x / (1 - rate),
         "ordinary dropout": lambda x, rate: F.dropout(x, rate),
+        "neighbouring channels share a coin": two_channels_a_coin,
+        "half of the sentences have the opposite coins": opposite_coins,
     },
     "check_gradient": {
         "padding counts": gradient(
