@@ -6,9 +6,9 @@ The recurrent model with one context vector, the same with additive attention, a
 Transformer get the same sentences of the toy corpus in the same batches for the same
 number of steps. The Transformer and the model with one vector, which are not finished
 by then, are trained once more, for longer, and the model with one vector also on
-sentences that never come twice. With MODEL and SEED, only that one is trained;
-otherwise all are that OUT.json does not hold yet. Chapters 1 and 2 read what it wrote
-once, which comes with the package: transformer_lite/book/recurrent.json.
+sentences that never come twice, at four widths. With MODEL and SEED, only that one is
+trained; otherwise all are that OUT.json does not hold yet. Chapters 1 and 2 read what
+it wrote once, which comes with the package: transformer_lite/book/recurrent.json.
 """
 
 import json
@@ -49,13 +49,21 @@ CONFIGURATION = {
         "one vector, longer": 6000,
         "Transformer, longer": 1800,
         "one vector, fresh": 6000,
+        "one vector, fresh, width 32": 6000,
+        "one vector, fresh, width 64": 6000,
+        "one vector, fresh, width 256": 6000,
+    },
+    "other_widths": {
+        "one vector, fresh, width 32": 32,
+        "one vector, fresh, width 64": 64,
+        "one vector, fresh, width 256": 256,
     },
     "warmup_steps": 60,
     "peak_rate": {"one vector": 5e-3, "attention": 5e-3, "Transformer": 3e-3},
     "seeds": [1, 2, 3],
 }
-LONGER, FRESH = ", longer", ", fresh"
-"""End the name of a model that is trained for more steps, and on new sentences."""
+FRESH = ", fresh"
+"""Stands in the name of a model that is trained on sentences that never come twice."""
 SHOWN = 12
 """So many translations of each model are kept as text."""
 
@@ -123,15 +131,15 @@ class Data:
 
 def base_of(name: str) -> str:
     """The model's own name, without what its training has of its own."""
-    return name.removesuffix(LONGER).removesuffix(FRESH)
+    return name.partition(",")[0]
 
 
 def new_model(name: str, vocab_size: int) -> nn.Module:
     """One of the three models, untrained."""
-    c, name = CONFIGURATION, base_of(name)
-    if name != "Transformer":
-        attention = name == "attention"
-        return RecurrentModel(vocab_size, c["d_model"], attention, c["dropout"])
+    c, kind = CONFIGURATION, base_of(name)
+    if kind != "Transformer":
+        width = c["other_widths"].get(name, c["d_model"])
+        return RecurrentModel(vocab_size, width, kind == "attention", c["dropout"])
     return Transformer(
         ModelConfig(
             vocab_size=vocab_size,
@@ -151,7 +159,7 @@ def train(model: nn.Module, name: str, seed: int, data: Data) -> list[dict]:
     peak = CONFIGURATION["peak_rate"][base_of(name)]
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     curve, losses = [], []
-    batches = (data.fresh_batches if name.endswith(FRESH) else data.batches)(seed)
+    batches = (data.fresh_batches if FRESH in name else data.batches)(seed)
     for step, batch in enumerate(islice(batches, steps), start=1):
         rate = min(step / warmup, (steps + 1 - step) / (steps + 1 - warmup))
         optimizer.param_groups[0]["lr"] = peak * rate
