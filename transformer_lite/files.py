@@ -59,17 +59,20 @@ def _flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
+def new_folder(out: Path, elsewhere: str) -> Iterator[Path]:
     """Make a folder to fill inside the block; it becomes `out` at the end.
 
     If the block fails, nothing is left of it.
 
+    Args:
+        out: The folder.
+        elsewhere: What to say if another process is making it.
+
     Raises:
         ValueError: `out` exists, or another process is making it.
     """
-    busy = f"{out}: another process is making it; wait, or give another --out"
     partial = out.with_name(out.name + ".partial")
-    with only_process(out.with_name(out.name + ".lock"), busy):
+    with only_process(out.with_name(out.name + ".lock"), elsewhere):
         if out.exists():
             raise ValueError(f"{out}: already there; delete it or give another --out")
         shutil.rmtree(partial, ignore_errors=True)

@@ -97,7 +97,8 @@ def export_ctranslate2(translator: Translator, out: Path) -> None:
     spec.config.layer_norm_epsilon = nn.LayerNorm(1).eps
     spec.validate()
     spec.optimize()
-    with new_folder(out) as partial:
+    busy = f"{out}: another process is making it; wait, or give another --out"
+    with new_folder(out, busy) as partial:
         spec.save(str(partial))
         translator.tokenizer.save(partial / "tokenizer.model")
         readme = README.format(

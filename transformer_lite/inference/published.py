@@ -32,7 +32,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from transformer_lite.config import SearchConfig
-from transformer_lite.files import new_folder, only_process
+from transformer_lite.files import new_folder
 from transformer_lite.inference.marian import MarianConfig, assemble
 from transformer_lite.inference.marian_tokenizer import MarianTokenizer, Numbering
 from transformer_lite.inference.translator import Translator
@@ -180,9 +180,8 @@ def _downloaded(name: str) -> Path:
     folder = pooch.os_cache("transformer_lite") / "huggingface" / repository
     if folder.is_dir():
         return folder
-    lock = folder.with_name(f"{folder.name}.lock")
     elsewhere = f"{name}: another process is downloading it; wait until it is done"
-    with only_process(lock, elsewhere), new_folder(folder) as partial:
+    with new_folder(folder, elsewhere) as partial:
         # Before all that is large.
         config = partial / "config.json"
         _require(_fetch(repository, config), name, "config.json")
