@@ -59,18 +59,15 @@ def _flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def new_folder(out: Path, elsewhere: str) -> Iterator[Path]:
+def new_folder(out: Path) -> Iterator[Path]:
     """Make a folder to fill inside the block; it becomes `out` at the end.
 
     If the block fails, nothing is left of it.
 
-    Args:
-        out: The folder.
-        elsewhere: What to say if another process is making it.
-
     Raises:
         ValueError: `out` exists, or another process is making it.
     """
+    elsewhere = f"{out}: another process is making it; wait until it is done"
     partial = out.with_name(out.name + ".partial")
     with only_process(out.with_name(out.name + ".lock"), elsewhere):
         if out.exists():

@@ -97,8 +97,7 @@ def export_ctranslate2(translator: Translator, out: Path) -> None:
     spec.config.layer_norm_epsilon = nn.LayerNorm(1).eps
     spec.validate()
     spec.optimize()
-    busy = f"{out}: another process is making it; wait, or give another --out"
-    with new_folder(out, busy) as partial:
+    with new_folder(out) as partial:
         spec.save(str(partial))
         translator.tokenizer.save(partial / "tokenizer.model")
         readme = README.format(

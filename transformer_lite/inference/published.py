@@ -180,8 +180,7 @@ def _downloaded(name: str) -> Path:
     folder = pooch.os_cache("transformer_lite") / "huggingface" / repository
     if folder.is_dir():
         return folder
-    elsewhere = f"{name}: another process is downloading it; wait until it is done"
-    with new_folder(folder, elsewhere) as partial:
+    with new_folder(folder) as partial:
         # Before all that is large.
         config = partial / "config.json"
         _require(_fetch(repository, config), name, "config.json")
