@@ -14,6 +14,7 @@ it wrote once, which comes with the package: transformer_lite/book/recurrent.jso
 import json
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from results.files import write_json
 from transformer_lite.batching import Batch
 from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
-from transformer_lite.data.toy import generate_pairs
+from transformer_lite.data.toy import ToyPair, generate_pairs
 from transformer_lite.model import Transformer
 from transformer_lite.search import greedy_search
 from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
@@ -64,8 +65,22 @@ CONFIGURATION = {
 }
 FRESH = ", fresh"
 """Stands in the name of a model that is trained on sentences that never come twice."""
+POOL = 20
+"""So many batches' pairs are sorted by length together."""
 SHOWN = 12
 """So many translations of each model are kept as text."""
+
+
+Pair = tuple[list[str], list[str]]
+"""The words of a sentence and those of its translation."""
+
+
+def lowered(pair: ToyPair) -> Pair:
+    """A pair's words in lower case."""
+    return (
+        [word.lower() for word in pair.source_words],
+        [word.lower() for word in pair.target_words],
+    )
 
 
 class Data:
@@ -74,59 +89,49 @@ class Data:
     def __init__(self) -> None:
         self.train = CONFIGURATION["train_pairs"]
         total = self.train + CONFIGURATION["test_pairs"]
-        pairs = list(islice(generate_pairs(1), total))
-        self.src = [[w.lower() for w in pair.source_words] for pair in pairs]
-        self.tgt = [[w.lower() for w in pair.target_words] for pair in pairs]
+        pairs = map(lowered, islice(generate_pairs(1), total))
+        self.src, self.tgt = zip(*pairs, strict=True)
         learned = self.src[: self.train] + self.tgt[: self.train]
         words = sorted({word for row in learned for word in row})
         self.words = [*["PAD", "BOS", "EOS", "UNK"], *words]
         self.ids = {word: i for i, word in enumerate(words, start=UNK + 1)}
 
-    def batch(self, rows) -> Batch:
+    def pairs(self, rows: Iterable[int]) -> list[Pair]:
+        """The pairs of these numbers; the test pairs follow the training pairs."""
+        return [(self.src[i], self.tgt[i]) for i in rows]
+
+    def batch(self, pairs: Iterable[Pair]) -> Batch:
         """The batch of these pairs."""
+        sides = zip(*pairs, strict=True)
         return Batch.from_ids(
-            *(
-                [[self.ids[w] for w in side[i]] for i in rows]
-                for side in (self.src, self.tgt)
-            )
+            *([[self.ids[word] for word in row] for row in side] for side in sides)
         )
 
-    def batches(self, seed: int):
-        """Endless training batches of about equally long sentences."""
-        rng, size = np.random.default_rng(seed), CONFIGURATION["batch_pairs"]
+    def batches(self, seed: int) -> Iterator[Batch]:
+        """Endless batches of the training pairs, shuffled in every epoch."""
+        rng = np.random.default_rng(seed)
         while True:
-            order, parts = rng.permutation(self.train), []
-            for start in range(0, self.train, 20 * size):
-                pool = sorted(
-                    order[start : start + 20 * size].tolist(),
-                    key=lambda i: len(self.tgt[i]),
-                )
-                parts += [pool[k : k + size] for k in range(0, len(pool), size)]
-            for k in rng.permutation(len(parts)):
-                yield self.batch(parts[k])
+            yield from self._batches_of(self.pairs(rng.permutation(self.train)), rng)
 
-    def fresh_batches(self, seed: int):
+    def fresh_batches(self, seed: int) -> Iterator[Batch]:
         """The same of sentences that never come again, nor are test sentences."""
-        rng, size = np.random.default_rng(seed), CONFIGURATION["batch_pairs"]
+        rng = np.random.default_rng(seed)
         tested = {" ".join(row) for row in self.src[self.train :]}
-        sides = (
-            [
-                [w.lower() for w in words]
-                for words in (pair.source_words, pair.target_words)
-            ]
-            for pair in generate_pairs(1000 + seed)
-        )
-        unseen = (pair for pair in sides if " ".join(pair[0]) not in tested)
-        while pool := list(islice(unseen, 20 * size)):
+        pairs = map(lowered, generate_pairs(1000 + seed))
+        unseen = (pair for pair in pairs if " ".join(pair[0]) not in tested)
+        while pool := list(islice(unseen, POOL * CONFIGURATION["batch_pairs"])):
+            yield from self._batches_of(pool, rng)
+
+    def _batches_of(
+        self, pairs: list[Pair], rng: np.random.Generator
+    ) -> Iterator[Batch]:
+        """Batches of about equally long sentences, in random order."""
+        size, parts = CONFIGURATION["batch_pairs"], []
+        for start in range(0, len(pairs), POOL * size):
+            pool = pairs[start : start + POOL * size]
             pool.sort(key=lambda pair: len(pair[1]))
-            parts = [pool[k : k + size] for k in range(0, len(pool), size)]
-            for k in rng.permutation(len(parts)):
-                yield Batch.from_ids(
-                    *(
-                        [[self.ids[word] for word in row] for row in side]
-                        for side in zip(*parts[k], strict=True)
-                    )
-                )
+            parts += [pool[k : k + size] for k in range(0, len(pool), size)]
+        return (self.batch(parts[k]) for k in rng.permutation(len(parts)))
 
 
 def base_of(name: str) -> str:
@@ -187,7 +192,7 @@ def evaluate(model: nn.Module, data: Data) -> dict:
     exact, wrong, texts = {}, {}, {}
     for start in range(0, len(order), 100):
         rows = order[start : start + 100]
-        batch = data.batch(rows)
+        batch = data.batch(data.pairs(rows))
         limits = torch.full((len(rows),), batch.tgt_ids.size(1) + 5)
         found = greedy_search(
             model.decoder.step, model.start(batch.src_ids), limits, BOS, EOS

@@ -607,11 +607,11 @@ def test_the_recurrent_models_are_trained_and_recorded_as_the_chapters_read_them
     monkeypatch.setattr(recurrent, "CONFIGURATION", recurrent.CONFIGURATION | small)
     monkeypatch.setattr(recurrent, "require_clean", lambda: None)
     stored = recorded_runs()
-    recurrent.main(tmp_path / "out.json", [(name, 7) for name in stored])
+    recurrent.main(tmp_path / "out.json", [(name, 7) for name in small["steps"]])
     runs = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["runs"]
-    assert runs.keys() == stored.keys()
-    for name, seeds in runs.items():
-        assert seeds["7"].keys() == stored[name]["1"].keys()
+    assert runs.keys() == small["steps"].keys() >= stored.keys()
+    for seeds in runs.values():
+        assert seeds["7"].keys() == stored["one vector"]["1"].keys()
         assert len(seeds["7"]["exact"]) == len(seeds["7"]["wrong_tokens"]) == 17
 
 

@@ -35,11 +35,11 @@ class Search(Verb):
     weights: Path | None = None
     """A checkpoint; by default the average, else the best, else the newest."""
     beam: int | None = None
-    """Beam size; 1 is greedy search; by default the recipe's, as what follows."""
+    """Beam size; 1 is greedy search. By default the run's."""
     alpha: float | None = None
-    """Exponent of the length penalty."""
+    """Exponent of the length penalty; by default the run's."""
     batch_sentences: int | None = None
-    """Sentences translated at once."""
+    """Sentences translated at once; by default the run's."""
     workers: int = 1
     """Processes that translate; on CPUs one for each core pays for many sentences."""
 

@@ -172,16 +172,12 @@ class Trainer:
 
     def _judge_average(self) -> None:
         """Say so where the average is worse than the best: a short run's may be."""
-        last = {
-            name: w.clone() for name, w in checkpoint.weights_of(self.model).items()
-        }
         checkpoint.load_weights(self.model, self.folder.average)
         loss = validate(
             self.model, self.validation, self.config.label_smoothing, self.precision
         ).loss
-        with torch.no_grad():
-            for name, weights in checkpoint.weights_of(self.model).items():
-                weights.copy_(last[name])
+        last = self.folder.weights_after(self.state.step)
+        checkpoint.load_weights(self.model, last)
         if loss > self.state.best_loss:
             tqdm.write(
                 "note: the average of the last checkpoints has the validation loss "
