@@ -26,8 +26,8 @@ from transformer_lite.training.folder import PRETRAINED, RunFolder
 LICENCES = {
     "multi30k": (
         "Multi30k's images come from Flickr30k; its authors give the sentences to "
-        "researchers and educators for non-commercial research and education, and so "
-        "is this model given on."
+        "researchers and educators for non-commercial research and education, and this "
+        "model is passed on under the same terms."
     ),
     "tatoeba": (
         "They are those that manythings.org/anki gave out on 2018-05-13, from Tatoeba "
@@ -45,7 +45,7 @@ from transformer_lite import Translator
 Translator.load("{name}").translate("A dog runs on the beach.")
 ```
 
-## What it has read
+## Training data
 
 {pairs:,} sentence pairs of {corpus}. {licence}
 

@@ -1065,10 +1065,21 @@ def test_translate_names_a_text_and_first_of_all_a_run_that_are_not_there(
 ):
     shown = fails(capsys, "translate", trained, tmp_path / "no.txt")
     assert "no.txt: no such file; give a text file, or pipe text in" in shown
+    assert f"transformer-lite translate {trained}" in shown
     shown = fails(capsys, "translate", tmp_path / "no", tmp_path / "no.txt")
     assert "no/config.json: no such file; give the folder of a run" in shown
     shown = fails(capsys, "translate", "multi30k_en_ed", tmp_path / "no.txt")
     assert "did you mean multi30k_en_de?" in shown
+    shown = fails(capsys, "translate", trained / "config.json", tmp_path / "no.txt")
+    assert "config.json: a file; the folder of a run comes first" in shown
+
+
+def test_translate_refuses_a_folder_as_the_file_to_write(trained, capsys, tmp_path):
+    text = write(tmp_path / "in", ["the"])
+    (tmp_path / "out").mkdir()
+    shown = fails(capsys, "translate", trained, text, "--out", tmp_path / "out")
+    assert "out: a folder; give --out the name of a file" in shown
+    assert "weights" not in shown  # nothing was translated in vain
 
 
 def test_translate_says_which_file_a_full_disk_has_no_room_for(tmp_path):

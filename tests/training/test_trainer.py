@@ -467,8 +467,8 @@ def test_a_resumed_run_remembers_its_lowest_validation_loss(tmp_path, monkeypatc
     assert path.read_bytes() == best
 
 
-@pytest.mark.parametrize("of_average", [2.0, 4.0])
-def test_an_average_worse_than_the_best_checkpoint_is_pointed_out(
+@pytest.mark.parametrize("of_average", [2.0, 3.05, 4.0])
+def test_an_average_much_worse_than_the_best_checkpoint_is_pointed_out(
     tmp_path, monkeypatch, capsys, of_average
 ):
     made = trainer_of(tmp_path)

@@ -29,6 +29,11 @@ class Average(Verb):
 
         folder = RunFolder(self.folder)
         paths = folder.step_checkpoints()
+        if not paths:
+            raise ValueError(
+                f"{folder.checkpoints}: no checkpoints to average; give the "
+                "folder of a run that has some"
+            )
         if not 1 <= self.last <= len(paths):
             raise ValueError(
                 f"{folder.checkpoints}: has {len(paths)} checkpoints; --last "

@@ -52,14 +52,7 @@ class Evaluate(Search):
             )
         folder = self.trained()
         recipe = folder.recipe()
-        if not self.data and not recipe.data.is_dir():
-            card = folder.path / "README.md"  # beside the models of the package
-            remedy = f"prepare it as {card} says, and " if card.exists() else ""
-            raise ValueError(
-                f"{recipe.data}: the corpus of this run is not there; {remedy}give "
-                "--data, the folder where it lies now"
-            )
-        corpus = PreparedCorpus(self.data or recipe.data)
+        corpus = PreparedCorpus(self.data or self._usual_data(folder, recipe))
         self._compare(folder, corpus)
         sources, references = corpus.text(self.split)
         batches = self._batches(corpus, recipe)
@@ -86,6 +79,21 @@ class Evaluate(Search):
         if self.json:
             table = json.dumps(results, indent=2) + "\n"
             write_whole(self.json, lambda partial: partial.write_text(table))
+
+    def _usual_data(self, folder: RunFolder, recipe: Recipe) -> Path:
+        """Where the run's corpus lies if nobody has moved it."""
+        if recipe.data.is_dir():
+            return recipe.data
+        card = folder.path / "README.md"  # beside the models of the package
+        if card.exists():
+            raise ValueError(
+                f"{self.folder}: its corpus does not come with the package; prepare it "
+                f"as {card} says, and give --data"
+            )
+        raise ValueError(
+            f"{recipe.data}: the corpus of this run is not there; give --data, the "
+            "folder where it lies now"
+        )
 
     def _compare(self, folder: RunFolder, corpus: Any) -> None:
         """See that the corpus has the run's vocabulary; say if it is another one."""

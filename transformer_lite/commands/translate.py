@@ -123,7 +123,7 @@ class Translate(Search):
             unusable.append(message)
 
         with (
-            _read(self.file) as source,
+            self._read() as source,
             _written(self.out) as target,
             self.translator() as (translator, weights),
         ):
@@ -142,6 +142,21 @@ class Translate(Search):
                 target.flush()
         if unusable:
             sys.exit(1)
+
+    @contextmanager
+    def _read(self) -> Iterator[Any]:
+        """The text to translate, or standard input, which stays open."""
+        if self.file is None:
+            yield sys.stdin.buffer
+            return
+        if not self.file.is_file():
+            problem = "a folder" if self.file.is_dir() else "no such file"
+            raise ValueError(
+                f"{self.file}: {problem}; give a text file, or pipe text in: "
+                f'echo "…" | transformer-lite translate {self.folder}'
+            )
+        with self.file.open("rb") as file:
+            yield file
 
     def is_published(self) -> bool:
         """Whether the model is another's.
@@ -173,27 +188,13 @@ class Translate(Search):
 
 
 @contextmanager
-def _read(path: Path | None) -> Iterator[Any]:
-    """The file at `path`, or standard input, which stays open."""
-    if path is None:
-        yield sys.stdin.buffer
-        return
-    if not path.is_file():
-        problem = "a folder" if path.is_dir() else "no such file"
-        raise ValueError(
-            f"{path}: {problem}; give a text file, or pipe text in: "
-            'echo "…" | transformer-lite translate RUN'
-        )
-    with path.open("rb") as file:
-        yield file
-
-
-@contextmanager
 def _written(path: Path | None) -> Iterator[Any]:
     """A file that is at `path` once the block has ended well, or standard output."""
     if path is None:
         yield sys.stdout.buffer
         return
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder; give --out the name of a file")
     unfinished = path.with_name(path.name + ".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -90,6 +90,11 @@ class RunFolder:
             if not isinstance(tables, dict):
                 raise ValueError("no table of settings")
             return recipe_from_dict(tables)
+        except NotADirectoryError:
+            raise ValueError(
+                f"{self.path}: a file; the folder of a run comes first, and a "
+                "checkpoint of it after --weights"
+            ) from None
         except FileNotFoundError:
             names = sorted(path.name for path in PRETRAINED.iterdir())
             close = get_close_matches(str(self.path), names, n=1)

@@ -243,8 +243,8 @@ def _validation_lines(validations: list[dict[str, Any]]) -> list[str]:
         if bleu < 1:
             lines.append(
                 "warning    this model does not translate yet; give it more "
-                "train.max_steps, or begin another run with a smaller "
-                "train.rate_scale or more train.warmup_steps"
+                "--train.max-steps, or begin another run with a smaller "
+                "--train.rate-scale or more --train.warmup-steps"
             )
     return lines
 

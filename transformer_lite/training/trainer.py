@@ -63,6 +63,8 @@ STEPS_TO_JUDGE_BY = 20
 """After so many steps the run says how long it will take."""
 SMALLEST_SCALE = 2.0**-10
 """Where the scale of fp16's gradients is below this, the weights are spoiled."""
+MUCH_WORSE = 0.1
+"""An average whose loss, in nats, is higher than the best by more is spoken of."""
 BATCHES_AHEAD = 4
 """So many steps' batches are made before they are needed."""
 
@@ -171,14 +173,14 @@ class Trainer:
         return True
 
     def _judge_average(self) -> None:
-        """Say so where the average is worse than the best: a short run's may be."""
+        """Say so where the average is much worse than the best: a short run's is."""
         checkpoint.load_weights(self.model, self.folder.average)
         loss = validate(
             self.model, self.validation, self.config.label_smoothing, self.precision
         ).loss
         last = self.folder.weights_after(self.state.step)
         checkpoint.load_weights(self.model, last)
-        if loss > self.state.best_loss:
+        if loss > self.state.best_loss + MUCH_WORSE:
             tqdm.write(
                 "note: the average of the last checkpoints has the validation loss "
                 f"{loss:.3f}, the best checkpoint {self.state.best_loss:.3f}; "
