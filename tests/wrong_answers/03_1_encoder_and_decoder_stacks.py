@@ -40,6 +40,7 @@ def cross_attention_first(layer, x, memory, causal, memory_mask):
 
 WRONG = {
     "check_norm": {
+        "PyTorch's own": lambda x, g, e: F.rms_norm(x, x.shape[-1:], g, e),
         "no epsilon": lambda x, g, e: g * x / mean_square(x).sqrt(),
         "epsilon outside": lambda x, g, e: g * x / (mean_square(x).sqrt() + e),
         "epsilon of its own": lambda x, g, e: g * x / (mean_square(x) + 1e-5).sqrt(),

@@ -23,6 +23,8 @@ WRONG = {
         "subtracts the largest of all rows": softmax_less(torch.max),
         "subtracts 1000": softmax_less(lambda s: 1000),
         "takes another axis": lambda s: s.softmax(0),
+        "calls softmax": lambda s: s.softmax(-1),
+        "calls log_softmax": lambda s: s.log_softmax(-1).exp(),
         "subtracts the middle of the row": softmax_less(
             lambda s: (s.amax(-1, True) + s.amin(-1, True)) / 2
         ),

@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch.func import functional_call
+from torch.nn import functional as F
 
 
 def heads(divisor=None, axis=-1, merge=None, weights=None):
@@ -22,7 +23,7 @@ def heads(divisor=None, axis=-1, merge=None, weights=None):
 def by_view(query, key, value):
     """Gives every head the numbers that lie one behind the other, as view does."""
     parts = [x.reshape(len(x), x.size(2), x.size(1), -1) for x in (query, key, value)]
-    mixtures = torch.nn.functional.scaled_dot_product_attention(*parts)
+    mixtures = F.scaled_dot_product_attention(*parts)
     return mixtures.reshape(len(query), query.size(1), -1)
 
 
@@ -79,6 +80,11 @@ def another_parameter(module, query, memory, removed):
 
 WRONG = {
     "check_einsum": {
+        "transposes": lambda q, k, v: (
+            F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)))
+            .transpose(1, 2)
+            .flatten(2)
+        ),
         "no root": heads(divisor=lambda q, v: q.size(-1)),
         "half of d_k": heads(divisor=lambda q, v: q.size(-1) / 2),
         "the root of the batch": heads(divisor=lambda q, v: math.sqrt(len(q))),

@@ -13,6 +13,12 @@ def triangle(num_queries, num_keys, shift=0):
 
 WRONG = {
     "check_lengths": {
+        "loops": lambda n, width: torch.tensor(
+            [[[[j < k for j in range(width)]]] for k in n]
+        ),
+        "loops over a list": lambda n, width: torch.tensor(
+            [[[[j < k for j in range(width)]]] for k in n.tolist()]
+        ),
         "takes the longest sentence for the batch's width": lambda n, width: places(
             n, n.max()
         )[:, None, None],
