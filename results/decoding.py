@@ -14,7 +14,7 @@ from results import evidence
 from results.conditions import commit, conditions
 from results.files import write_json, write_lines
 from results.runs import RUNS
-from results.scores import compare, lowercased_bleu
+from results.scores import compare, lowercased_bleu, tokenized_bleu
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import bleu_of
 from transformer_lite.training.folder import RunFolder
@@ -100,6 +100,7 @@ def scores_of(
     for name, comparison in compare(found, references, language).items():
         counted = bleu_of(language).corpus_score(found[name], [references])
         scores[name] = asdict(comparison) | {
+            "tokenized_bleu": tokenized_bleu(found[name], references)[0],
             "lowercased_bleu": lowercased_bleu(found[name], references)[0],
             "length_ratio": counted.sys_len / counted.ref_len,
         }

@@ -14,7 +14,7 @@ from results.conditions import commit, conditions
 from results.files import write_json, write_lines
 from results.models import MODELS
 from results.runs import CORPORA, Run
-from results.scores import lowercased_bleu
+from results.scores import compare, lowercased_bleu
 from transformer_lite.batching import fixed_batches
 from transformer_lite.config import recipe_from_dict
 from transformer_lite.data.store import PreparedCorpus
@@ -192,11 +192,17 @@ def scores_of_outputs(
 ) -> dict[str, Any]:
     """How close outputs come to a split's references: all that needs no model."""
     sources, references = corpus.text(split)
-    found = score_outputs(sources, references, outputs, corpus.languages[1])
+    language = corpus.languages[1]
+    found = score_outputs(sources, references, outputs, language)
     if isinstance(found, BracketScores):
         return asdict(found)
     bleu, signature = lowercased_bleu(outputs, references)
-    return asdict(found) | {"lowercased_bleu": bleu, "lowercased_signature": signature}
+    interval = compare({"outputs": outputs}, references, language)["outputs"]
+    return asdict(found) | {
+        "half_width": interval.half_width,
+        "lowercased_bleu": bleu,
+        "lowercased_signature": signature,
+    }
 
 
 def record(run: Run, diverged: bool = False) -> None:

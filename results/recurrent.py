@@ -6,9 +6,10 @@ The recurrent model with one context vector, the same with additive attention, a
 Transformer get the same sentences of the toy corpus in the same batches for the same
 number of steps. The Transformer and the model with one vector, which are not finished
 by then, are trained once more, for longer, and the model with one vector also on
-sentences that never come twice, at four widths. With MODEL and SEED, only that one is
-trained; otherwise all are that OUT.json does not hold yet. Chapters 1 and 2 read what
-it wrote once, which comes with the package: transformer_lite/book/recurrent.json.
+sentences that never come twice, at four widths, the narrowest again for longer. With
+MODEL and SEED, only that one is trained; otherwise all are that OUT.json does not hold
+yet. Chapters 1 and 2 read what it wrote once, which comes with the package:
+transformer_lite/book/recurrent.json.
 """
 
 import json
@@ -51,11 +52,13 @@ CONFIGURATION = {
         "Transformer, longer": 1800,
         "one vector, fresh": 6000,
         "one vector, fresh, width 32": 6000,
+        "one vector, fresh, width 32, longer": 24_000,
         "one vector, fresh, width 64": 6000,
         "one vector, fresh, width 256": 6000,
     },
     "other_widths": {
         "one vector, fresh, width 32": 32,
+        "one vector, fresh, width 32, longer": 32,
         "one vector, fresh, width 64": 64,
         "one vector, fresh, width 256": 256,
     },

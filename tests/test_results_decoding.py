@@ -9,6 +9,7 @@ from test_results import SMALL, made  # noqa: F401
 from results import conditions, decoding, make
 from results.conditions import ROOT
 from results.files import read_lines
+from results.scores import tokenized_bleu
 from transformer_lite.data.store import PreparedCorpus
 
 
@@ -40,6 +41,8 @@ def test_scores_are_those_of_the_kept_outputs(made, monkeypatch):  # noqa: F811
             assert score["length_ratio"] == bleu.sys_len / bleu.ref_len
             lowered = sacrebleu.corpus_bleu(lines, [references], lowercase=True)
             assert score["lowercased_bleu"] == pytest.approx(lowered.score)
+            tokenized, _ = tokenized_bleu(lines, references)
+            assert score["tokenized_bleu"] == pytest.approx(tokenized)
 
 
 def test_without_weights_it_says_how_to_make_them(tmp_path, monkeypatch):

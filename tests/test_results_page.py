@@ -178,11 +178,14 @@ def test_translation_shows_the_test_set_with_both_ways_to_score():
     found["training"] = {"minutes": 50.2, "target_tokens": 7_300_000}
     found["scores"]["test_2016_flickr"] = {
         "bleu": 38.8,
+        "half_width": 1.64,
         "lowercased_bleu": 39.9,
         "chrf": 64.0,
     }
     lines = page.translation({"multi30k_en_de": [found]}).splitlines()
-    cells = "en–de | test_2016_flickr | Transformer | 1 | 40.0 | 38.8 | 39.9 | 64.0"
+    cells = (
+        "en–de | test_2016_flickr | Transformer | 1 | 40.0 | 38.8 ± 1.6 | 39.9 | 64.0"
+    )
     assert f"| Multi30k | {cells} | 1.2 | 7.3 |" in lines
 
 
@@ -209,7 +212,8 @@ def test_equal_values_share_a_rank():
 
 def test_every_way_to_decode_has_a_line_with_its_interval():
     scores = {"bleu": 37.63, "half_width": 1.24, "p_value": None}
-    scores |= {"lowercased_bleu": 38.07, "length_ratio": 0.9871}
+    scores |= {"tokenized_bleu": 37.69, "lowercased_bleu": 38.07}
+    scores |= {"length_ratio": 0.9871}
     decoded = {
         "run": "some_run-1",
         "scores": {
@@ -220,8 +224,10 @@ def test_every_way_to_decode_has_a_line_with_its_interval():
         },
     }
     lines = page.render({}, decoded).splitlines()
-    assert "| average, beam 4, α = 0.6 | 37.6 ± 1.2 | 38.1 | 0.987 | – |" in lines
-    assert "| last, greedy | 36.0 ± 1.2 | 38.1 | 0.987 | 0.012 |" in lines
+    assert (
+        "| average, beam 4, α = 0.6 | 37.6 ± 1.2 | 37.7 | 38.1 | 0.987 | – |" in lines
+    )
+    assert "| last, greedy | 36.0 ± 1.2 | 37.7 | 38.1 | 0.987 | 0.012 |" in lines
     assert "## Decoding" not in page.render({})
 
 

@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 
 from results import scores
-from results.scores import compare, lowercased_bleu
+from results.scores import compare, lowercased_bleu, tokenized_bleu
 
 WORDS = "der die das Hund Katze sieht hört und ein eine kleine große".split()
 
@@ -67,6 +67,25 @@ def test_case_does_not_count_where_it_is_lowered():
     assert titled != SYSTEMS["base"]
     expected = lowercased_bleu(SYSTEMS["base"], REFERENCES)
     assert lowercased_bleu(titled, REFERENCES) == expected
+
+
+def test_tokenized_bleu_counts_the_parts_of_a_compound():
+    translations = ["Zwei Mädchen in T-Shirts lesen."]
+    references = ["Zwei Frauen in T-Shirts lesen."]
+    split = [
+        "Zwei Mädchen in T ##AT##-##AT## Shirts lesen .",
+        "Zwei Frauen in T ##AT##-##AT## Shirts lesen .",
+    ]
+    expected = sacrebleu.corpus_bleu(split[:1], [split[1:]], tokenize="none")
+    found, signature = tokenized_bleu(translations, references)
+    assert found == expected.score
+    assert found > sacrebleu.corpus_bleu(translations, [references]).score
+    assert "tok:none" in signature
+
+
+def test_without_hyphens_and_stops_in_words_tokenized_bleu_is_bleu():
+    found, _ = tokenized_bleu(SYSTEMS["base"], REFERENCES)
+    assert found == sacrebleu.corpus_bleu(SYSTEMS["base"], [REFERENCES]).score
 
 
 def test_means_intervals_and_p_values_are_those_of_a_plain_bootstrap(monkeypatch):
