@@ -423,6 +423,7 @@ def test_length_suits_one_sitting(path):
     cells = read(path).cells
     texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
     assert 1500 <= sum(len(text.split()) for text in texts) <= 3000
+    # About fifty for the text, and some fifteen in which exercises are set and checked.
     assert len(cells) <= 66
 
 

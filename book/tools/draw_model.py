@@ -27,7 +27,7 @@ LIGHT = {
     "plain": "#7f868d",
     "attention": "#0072b2",
     "network": "#8f4fb3",
-    "table": "#0a8a80",
+    "table": "#6b7a1f",
     "encoder": "#4c9bd6",
     "decoder": "#a65628",
 }
@@ -36,7 +36,7 @@ DARK = {
     "plain": "#8b939b",
     "attention": "#56b4e9",
     "network": "#c58be0",
-    "table": "#3fbfb3",
+    "table": "#b3c25a",
     "encoder": "#4c9bd6",
     "decoder": "#d08a5c",
 }
