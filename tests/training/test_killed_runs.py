@@ -4,6 +4,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -156,24 +157,28 @@ max_extra = 3
 """
 
 
+ONE_MACHINE = "--standalone --nproc-per-node 2"
+
+
 @pytest.fixture
 def launch(recipe, tmp_path):
     """Start a run of two processes under torchrun; they end with the test."""
     started = []
 
-    def start(max_steps, max_restarts=0):
+    def start(max_steps, max_restarts=0, machines=ONE_MACHINE, log="log"):
         path = tmp_path / "recipe.toml"
         path.write_text(RECIPE.format(data=recipe.data, max_steps=max_steps))
         command = [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", "2", "--max-restarts", str(max_restarts)),
+            *(sys.executable, "-m", "torch.distributed.run", *machines.split()),
+            *("--max-restarts", str(max_restarts)),
             *("-m", "transformer_lite", "train", path, "--out", tmp_path / "run"),
         ]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        with (tmp_path / "log").open("w") as log:
+        environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        with (tmp_path / log).open("w") as file:
             started.append(
                 subprocess.Popen(
-                    command, stdout=log, stderr=subprocess.STDOUT, env=environment
+                    command, stdout=file, stderr=subprocess.STDOUT, env=environment
                 )
             )
         return started[-1]
@@ -224,6 +229,24 @@ def test_torchrun_restarts_a_run_whose_process_is_killed(launch, tmp_path):
     assert run.wait(timeout=300) == 0
     log = (tmp_path / "log").read_text()
     assert "error: process 0 lost another process of the run; the last check" in log
+    metrics = (tmp_path / "run" / "metrics.jsonl").read_text()
+    steps = re.findall(r'"step": (\d+), "train_loss"', metrics)
+    assert list(map(int, steps)) == list(range(1, 151))
+
+
+@needs_proc
+def test_two_machines_resume_a_run_when_one_of_them_loses_its_process(launch, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    machines = "--nnodes 2 --nproc-per-node 1 --rdzv-backend c10d "
+    machines += f"--rdzv-endpoint 127.0.0.1:{port}"
+    both = [launch(150, 3, machines, f"log {number}") for number in (0, 1)]
+    wait_for_checkpoints(tmp_path / "run", 2)
+    (victim,) = ranks(both[1]).values()
+    os.kill(victim, signal.SIGKILL)
+    assert [run.wait(timeout=300) for run in both] == [0, 0]
+    logs = "".join((tmp_path / f"log {number}").read_text() for number in (0, 1))
+    assert "resuming after step" in logs
     metrics = (tmp_path / "run" / "metrics.jsonl").read_text()
     steps = re.findall(r'"step": (\d+), "train_loss"', metrics)
     assert list(map(int, steps)) == list(range(1, 151))

@@ -64,6 +64,10 @@ WRONG = {
         ),
         "counted from 0": lambda z, j: (1 - z[j % len(z)]) * math.prod(z[j + 1 :]),
         "equal shares": lambda z, j: 1 / len(z),
+        "no number": lambda z, j: math.nan,
+        "a quotient of products": lambda z, j: (
+            (1 - z[j - 1]) * torch.tensor(z).prod() / torch.tensor(z[:j]).prod()
+        ),
         "the last gate left out": lambda z, j: (1 - z[j - 1]) * math.prod(z[j:-1]),
         "the largest gates last": lambda z, j: (
             (1 - z[j - 1]) * math.prod(sorted(z)[j:])

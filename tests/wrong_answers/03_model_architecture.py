@@ -3,6 +3,7 @@
 import torch
 
 from transformer_lite.masks import padding_mask
+from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
 
@@ -160,6 +161,7 @@ WRONG = {
         "no widths of heads": count(widths=lambda c: (None, None)),
         "values as wide as keys": count(widths=lambda c: (c.d_k, c.d_k)),
         "keys as wide as values": count(widths=lambda c: (c.d_v, c.d_v)),
+        "built and counted": lambda c: Transformer(c).num_parameters(),
     },
     "check_writer": {
         "no padding mask": search(encoder_mask=False, decoder_mask=False),
