@@ -856,7 +856,7 @@ def test_train_refuses_a_bad_recipe(tmp_path, capsys, kind):
     [
         (b"", ['"data"', "prepare"]),
         (b"data = 7", ["data", "7"]),
-        (b"data = '\xfc'", ["recipe.toml", "utf-8"]),
+        (b"data = '\xfc'", ["line 1", "UTF-8"]),
     ],
 )
 def test_train_refuses_a_recipe_without_usable_data(tmp_path, capsys, content, words):
@@ -878,6 +878,12 @@ def test_train_refuses_missing_data(tmp_path, capsys):
     shown = fails(capsys, "train", recipe, "--out", tmp_path / "run")
     assert "nowhere: not a prepared corpus; run `prepare`" in shown
     assert not (tmp_path / "run").exists()
+
+
+def test_train_on_a_run_says_that_it_is_one(begun, tmp_path, capsys):
+    shown = fails(capsys, "train", "toy", "--data", begun, "--out", tmp_path / "other")
+    assert f"{begun}: a run; with --data name the folder that `prepare` wrote" in shown
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(
@@ -980,7 +986,7 @@ def test_a_damaged_checkpoint_is_named(begun, capsys, stdin, verb, length):
 def test_average_refuses_a_number_that_is_not_there(begun, capsys, last):
     before = contents(begun)
     shown = fails(capsys, "average", begun, "--last", last)
-    assert f"has 1 checkpoints; --last {last} is not possible" in shown
+    assert f"has 1 checkpoints, and --last is {last}; give --last 1 or less" in shown
     assert contents(begun) == before
 
 

@@ -113,14 +113,22 @@ def test_a_wrong_recipe_is_refused_with_its_file_and_the_key(tmp_path, text, mes
 
 def test_a_recipe_that_is_not_utf8_is_refused_with_its_file(tmp_path):
     path = tmp_path / "some.toml"
-    path.write_bytes(b'data = "\xff"')
-    with pytest.raises(ValueError, match=r"some\.toml: not a TOML file"):
+    path.write_bytes(b'# a recipe\ndata = "\xff"')
+    with pytest.raises(ValueError, match=r"some\.toml, line 2: not UTF-8; save"):
         load_recipe(path)
 
 
 def test_a_recipe_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"none\.toml: no such recipe; .*toy"):
         load_recipe(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"), [("toyy", "toy"), ("multi30k", "multi30k_de")]
+)
+def test_a_slip_in_a_recipes_name_is_answered_with_the_right_one(slip, meant):
+    with pytest.raises(ValueError, match=rf"file: did you mean {meant}\?$"):
+        load_recipe(slip)
 
 
 def test_a_runs_folder_in_the_place_of_the_recipe_is_named(tmp_path):

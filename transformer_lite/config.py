@@ -13,6 +13,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -233,16 +234,23 @@ def load_recipe(recipe: str | Path) -> Recipe:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        names = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
+        names = sorted(path.stem for path in RECIPES.glob("*.toml"))
+        close = get_close_matches(str(recipe), names, n=1)
         raise ValueError(
-            f"{recipe}: no such recipe; give one of {names}, or a .toml file"
+            f"{recipe}: no such recipe; give one of {', '.join(names)}, or a .toml file"
+            + (f": did you mean {close[0]}?" if close else "")
         ) from None
     except IsADirectoryError:
         raise ValueError(
             f"{recipe}: a folder; give the recipe's .toml file, and the run's folder "
             "as --out"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ValueError(
+            f"{path}, line {line}: not UTF-8; save the recipe as UTF-8 text"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: not a TOML file: {error}") from error
     try:
         return recipe_from_dict(tables)

@@ -47,9 +47,9 @@ UNNUMBERED = {
 }
 """What in the paper the chapters without a section's number belong to."""
 
-# Cells whose first line is one of these titles are closed in Colab, which shows the
-# title, and in the book, which shows the words. Of a cell tagged hide-input the output
-# stays.
+# Cells whose first line is one of these titles are closed in Colab and in JupyterLab,
+# which show the title, and in the book, which shows the words. Of a cell tagged
+# hide-input the output stays.
 CLOSED = {
     "Setup: run this first (in Colab it installs the package)": (
         "Show the setup cell",
@@ -137,6 +137,9 @@ def with_closed_cells(notebook: NotebookNode) -> NotebookNode:
             words, tags = CLOSED[title]
             others = [tag for tag in cell.metadata.get("tags", []) if tag not in tags]
             cell.metadata["cellView"] = "form"
+            cell.metadata["jupyter"] = {"source_hidden": True}
+            if title == "Solution":
+                cell.metadata["jupyter"]["outputs_hidden"] = True
             cell.metadata["tags"] = sorted([*tags, *others])
             cell.metadata.setdefault("mystnb", NotebookNode())["code_prompt_show"] = (
                 words

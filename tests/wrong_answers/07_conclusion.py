@@ -18,6 +18,7 @@ def patches_with(order):
 
 WRONG = {
     "check_patches": {
+        "unfold after all": lambda images, side: F.unfold(images, side, stride=side).mT,
         "strips of rows": lambda images, side: images.reshape(
             len(images), -1, images.size(1) * side * side
         ),

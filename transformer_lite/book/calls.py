@@ -1,7 +1,7 @@
 """Which functions of PyTorch an answer calls, for exercises that rule some out.
 
 Paper: §2, 3.2
-Chapter: 02_background, 03_2_1_scaled_dot_product_attention
+Chapter: 02_background, 03_2_1_scaled_dot_product_attention, 07_conclusion
 Tests: tests/book/test_calls.py
 """
 

@@ -36,9 +36,8 @@ class Average(Verb):
             )
         if not 1 <= self.last <= len(paths):
             raise ValueError(
-                f"{folder.checkpoints}: has {len(paths)} checkpoints; --last "
-                f"{self.last} is not possible, give at least 1 and at most as many as "
-                "there are"
+                f"{folder.checkpoints}: has {len(paths)} checkpoints, and --last is "
+                f"{self.last}; give --last {len(paths)} or less, and at least 1"
             )
         averaged = checkpoint.average(paths[-self.last :])
         checkpoint.save_weights(folder.average, averaged)

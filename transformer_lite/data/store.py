@@ -80,6 +80,10 @@ class PreparedCorpus:
             source, target = summary.get("languages", ("", ""))
             left_out = dict(summary.get("left_out", {}))
         except (OSError, ValueError, KeyError, TypeError) as error:
+            if (folder / "config.json").exists():
+                raise ValueError(
+                    f"{folder}: a run; with --data name the folder that `prepare` wrote"
+                ) from error
             raise ValueError(
                 f"{folder}: not a prepared corpus; run `prepare` with --out {folder}, "
                 "or name another one with --data"
