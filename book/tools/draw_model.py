@@ -27,7 +27,7 @@ LIGHT = {
     "plain": "#7f868d",
     "attention": "#0072b2",
     "network": "#8f4fb3",
-    "table": "#6b7a1f",
+    "embedding": "#6b7a1f",
     "encoder": "#4c9bd6",
     "decoder": "#a65628",
 }
@@ -36,7 +36,7 @@ DARK = {
     "plain": "#8b939b",
     "attention": "#56b4e9",
     "network": "#c58be0",
-    "table": "#b3c25a",
+    "embedding": "#b3c25a",
     "encoder": "#4c9bd6",
     "decoder": "#d08a5c",
 }
@@ -93,12 +93,12 @@ def column(x: int, bottom: int, *parts: tuple[str, str, str]) -> list[Box]:
 
 STACKS = "03_1_encoder_and_decoder_stacks"
 USES = "03_2_3_applications_of_attention_in_our_model"
-TABLE = "03_4_embeddings_and_softmax"
+EMBEDDINGS = "03_4_embeddings_and_softmax"
 NORM = ("Add and norm", STACKS)
 FEED_FORWARD = ("Feed-forward", "03_3_position_wise_feed_forward_networks", "network")
 INPUT = [
-    ("Embedding", TABLE, "table"),
-    ("Position", "03_5_positional_encoding", "table"),
+    ("Embedding", EMBEDDINGS, "embedding"),
+    ("Position", "03_5_positional_encoding"),
 ]
 ENCODER_LAYER = column(
     *(ENCODER, 406, ("Self-attention", USES, "attention"), NORM, FEED_FORWARD, NORM),
@@ -114,7 +114,7 @@ OTHERS = [
         *(ENCODER, 552, "Subwords and batches", "05_1_training_data_and_batching"),
         width=DECODER + COLUMN - ENCODER,
     ),
-    Box(DECODER, 126, "Linear and softmax", TABLE, "table"),
+    Box(DECODER, 126, "Linear and softmax", EMBEDDINGS, "embedding"),
     Box(DECODER, 78, "Loss", "05_4_regularization", width=88),
     Box(DECODER, 36, "Adam", "05_3_optimizer", width=88),
     Box(DECODER + 104, 78, "Search", "06_1_machine_translation", width=88),
@@ -196,7 +196,7 @@ def style() -> str:
     def colours(values: dict[str, str]) -> str:
         return "".join(f"--{name}: {value}; " for name, value in values.items())
 
-    kinds = ("attention", "network", "table")
+    kinds = ("attention", "network", "embedding")
     return (
         f".model-map {{ {colours(LIGHT)}}}\n"
         f"@media (prefers-color-scheme: dark) {{ .model-map {{ {colours(DARK)}}} }}\n"
