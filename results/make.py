@@ -177,11 +177,7 @@ def main(
     runs = [run for run in (GPU_RUNS if gpu else RUNS) if fnmatch(run.name, only)]
     decodes = not gpu and fnmatch(decoding.RESULT.stem, only)
     if show:
-        for run in runs:
-            print(f"{_state(run.result):6} {run.name:32} {run.purpose}")
-        if decodes:
-            purpose = f"Every way to decode {decoding.RUN}"
-            print(f"{_state(decoding.RESULT):6} {decoding.RESULT.stem:32} {purpose}")
+        _print_table(runs, decodes)
         return 0
     if not (runs or decodes):
         sys.exit(f'no run is named "{only}"; --show prints their names')
@@ -195,8 +191,21 @@ def main(
     return 1 if failed else 0
 
 
-def _state(result: Path) -> str:
-    return "made" if result.exists() else "to do"
+def _print_table(runs: Sequence[Run], decodes: bool) -> None:
+    """Each run's name, what it is for, and how many minutes its steps took."""
+    total = 0.0
+    for run in runs:
+        state = "to do"
+        if run.result.exists():
+            result = json.loads(run.result.read_text(encoding="utf-8"))
+            minutes = result["training"]["minutes"]
+            state, total = f"{minutes:.0f} min", total + minutes
+        print(f"{state:>7}  {run.name:43} {run.purpose}")
+    if decodes:
+        state = "made" if decoding.RESULT.exists() else "to do"
+        purpose = f"Every way to decode {decoding.RUN}"
+        print(f"{state:>7}  {decoding.RESULT.stem:43} {purpose}")
+    print(f"{total / 60:.1f} hours of training steps, each run on its own hardware")
 
 
 if __name__ == "__main__":
