@@ -6,10 +6,11 @@ At each step, greedy search takes the likeliest of those tokens after which a tr
 still possible, with at most five brackets opened in a row. As a control, the words of
 each sentence are replaced by random ones, as many. Runs of section 6.3 that are trained
 in ROOT, this repository unless told otherwise, are parsed with the weights that their
-results were made with. Scores are kept and no text; the file comes with the package:
-transformer_lite/book/constrained.json.
+results were made with. What the file has of other runs stays. Scores are kept and no
+text; the file comes with the package: transformer_lite/book/constrained.json.
 """
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -146,16 +147,27 @@ def scores_of(run: Run, root: Path) -> dict[str, Any]:
 
 
 def main(out: Path = RECORDING, root: Path = Path()) -> None:
-    """Parse with every run that is trained, and write the scores."""
+    """Parse with every run that is trained, and add its scores to the file.
+
+    Raises:
+        SystemExit: None is trained in `root`.
+    """
     require_clean()
-    scores = {
-        run.experiment: scores_of(run, root)
+    runs = [
+        run
         for run in RUNS
         if run.experiment.startswith("parsing/")
         and run.result.exists()
         and RunFolder(root / run.folder).average.exists()
-    }
-    write_json(out, {"commit": commit(), **conditions(), "scores": scores})
+    ]
+    if not runs:
+        sys.exit(f"{root / 'runs/results/parsing'}: no trained run; make results first")
+    recorded = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    for run in runs:
+        scores = scores_of(run, root)
+        made_by = {"commit": commit(), **conditions()}
+        recorded[run.experiment] = {**made_by, "scores": scores}
+        write_json(out, recorded)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from results import constrained
+from results.conditions import ROOT
+from results.runs import RUNS
 from transformer_lite.config import ModelConfig
 from transformer_lite.data.trees import NotATreeError, linearized, read_trees, tree_of
 from transformer_lite.inference.brackets import score_brackets
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
+from transformer_lite.training.folder import RunFolder
 
 KNOWN = ["(NP", "(S", ")NP", ")S", "DT", "NN"]
 SENTENCES = ["the dog barks", "a cat", "the cat sees a dog"]
@@ -79,7 +82,33 @@ def test_the_likeliest_allowed_token_is_taken_whatever_else_is_in_the_batch(untr
 
 def test_the_recording_has_nothing_but_trees():
     recording = json.loads(constrained.RECORDING.read_text(encoding="utf-8"))
-    scores = recording["scores"]["parsing/penn_treebank_sample"]
+    scores = recording["parsing/penn_treebank_sample"]["scores"]
     assert scores["well_formed"] == 100
     assert scores["f1"] == scores["f1_all"]
     assert scores["sentences"] == 245
+
+
+def test_what_the_file_has_of_other_runs_stays(tmp_path, monkeypatch):
+    out = tmp_path / "constrained.json"
+    out.write_text('{"parsing/other": {"scores": {"f1": 1.0}}}', encoding="utf-8")
+    run = next(run for run in RUNS if run.name == "parsing/craft-1")
+    weights = RunFolder(tmp_path / run.folder).average
+    weights.parent.mkdir(parents=True)
+    weights.touch()
+    monkeypatch.setattr(constrained, "require_clean", lambda: None)
+    monkeypatch.setattr(constrained, "scores_of", lambda run, root: {"f1": 2.0})
+    monkeypatch.chdir(ROOT)
+    constrained.main(out, tmp_path)
+    recording = json.loads(out.read_text(encoding="utf-8"))
+    assert recording["parsing/other"] == {"scores": {"f1": 1.0}}
+    assert recording[run.experiment]["scores"] == {"f1": 2.0}
+    assert {"commit", "versions", "python", "hardware"} < recording[
+        run.experiment
+    ].keys()
+
+
+def test_without_a_trained_run_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(constrained, "require_clean", lambda: None)
+    with pytest.raises(SystemExit, match="no trained run; make results first"):
+        constrained.main(tmp_path / "constrained.json", tmp_path)
+    assert not list(tmp_path.iterdir())
