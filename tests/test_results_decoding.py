@@ -2,15 +2,21 @@
 
 import json
 
+import jsonschema
 import pytest
 import sacrebleu
-from test_results import SMALL, made  # noqa: F401
+from test_results import SMALL, made, with_data  # noqa: F401
 
 from results import conditions, decoding, make
 from results.conditions import ROOT
 from results.files import read_lines
 from results.scores import tokenized_bleu
 from transformer_lite.data.store import PreparedCorpus
+
+
+def require_schema(result):
+    path = ROOT / "results" / "decoding.schema.json"
+    jsonschema.validate(result, json.loads(path.read_text(encoding="utf-8")))
 
 
 def test_the_first_system_is_the_papers_and_none_comes_twice():
@@ -31,6 +37,7 @@ def test_scores_are_those_of_the_kept_outputs(made, monkeypatch):  # noqa: F811
     monkeypatch.setattr(decoding, "commit", lambda: "0123456789ab")
     assert make.main(only="decoding") == 0
     result = json.loads(decoding.RESULT.read_text(encoding="utf-8"))
+    require_schema(result)
     for split in ("valid", "test"):
         _, references = PreparedCorpus(SMALL.data).text(split)
         for system in decoding.systems():
@@ -55,7 +62,24 @@ def test_the_stored_table_is_of_the_run_that_is_stored():
     result = json.loads((ROOT / decoding.RESULT).read_text(encoding="utf-8"))
     run = json.loads((ROOT / f"results/{decoding.RUN}.json").read_text("utf-8"))
     first, *_ = decoding.systems()
+    require_schema(result)
     assert result["corpus"] == run["corpus"]
+    names = {system.name for system in decoding.systems()}
     for split in decoding.SPLITS:
+        assert result["scores"][split].keys() == names
         found = result["scores"][split][first.name]["bleu"]
         assert found == pytest.approx(run["scores"][split]["bleu"], abs=1e-3)
+
+
+@with_data
+def test_every_stored_way_to_decode_can_be_scored_again(tmp_path, monkeypatch):
+    result = json.loads((ROOT / decoding.RESULT).read_text(encoding="utf-8"))
+    monkeypatch.chdir(tmp_path)
+    make.prepare(result["corpus"]["name"])
+    corpus = PreparedCorpus(tmp_path / "data/results" / result["corpus"]["name"])
+    for split in decoding.SPLITS:
+        _, references = corpus.text(split)
+        for system in decoding.systems():
+            lines = read_lines(ROOT / decoding.outputs(system, split))
+            bleu = sacrebleu.corpus_bleu(lines, [references]).score
+            assert bleu == pytest.approx(result["scores"][split][system.name]["bleu"])
