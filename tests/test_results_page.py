@@ -187,6 +187,17 @@ def test_translation_shows_the_test_set_with_both_ways_to_score():
         "en–de | test_2016_flickr | Transformer | 1 | 40.0 | 38.8 ± 1.6 | 39.9 | 64.0"
     )
     assert f"| Multi30k | {cells} | 1.2 | 7.3 |" in lines
+    assert any(line.endswith("Ours differ by −0.7 and −1.1.") for line in lines)
+
+
+def test_the_page_says_how_long_all_runs_took():
+    one, other = result(7.0, 30.0), result(7.0, 30.0)
+    one["training"] |= {"minutes": 100.0, "wall_minutes": None}
+    other["training"] |= {"minutes": 200.0, "wall_minutes": 201.0}
+    shown = page.time_and_others({"a": [one], "b": [other]})
+    assert "The training steps of all 2 runs above took 5 hours" in shown
+    assert "Of 1, begun before it was recorded" in shown
+    assert page.time_and_others({}) == ""
 
 
 def test_what_is_not_made_is_named():

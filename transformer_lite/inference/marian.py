@@ -10,6 +10,7 @@ Part                  The paper            Marian                Here
 ====================  ===================  ====================  ======================
 Positions (§3.5)      sines and cosines    all sines, then all   channels are renamed
                       alternate            cosines
+Embedding norm        none                 none (else refused)   –
 Special tokens        –                    the first token       tokens are renumbered
                                            follows PAD
 Embeddings (§3.4)     times √d_model       so, or as they are    moved into weights
