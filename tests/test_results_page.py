@@ -183,10 +183,8 @@ def test_translation_shows_the_test_set_with_both_ways_to_score():
         "chrf": 64.0,
     }
     lines = page.translation({"multi30k_en_de": [found]}).splitlines()
-    cells = (
-        "en–de | test_2016_flickr | Transformer | 1 | 40.0 | 38.8 ± 1.6 | 39.9 | 64.0"
-    )
-    assert f"| Multi30k | {cells} | 1.2 | 7.3 |" in lines
+    cells = "Transformer | 38.8 ± 1.6 | 39.9 | 40.0 | 64.0 | 1 | 1.2 | 7.3"
+    assert f"| Multi30k, en–de | {cells} |" in lines
     assert any(line.endswith("Ours differ by −0.7 and −1.1.") for line in lines)
 
 
@@ -198,6 +196,12 @@ def test_the_page_says_how_long_all_runs_took():
     assert "The training steps of all 2 runs above took 5 hours" in shown
     assert "Of 1, begun before it was recorded" in shown
     assert page.time_and_others({}) == ""
+
+
+def test_no_line_ends_within_a_score():
+    found = page.unbroken("| en–de | 37.4 (37.2–37.6) ± 1.6 | 8.9 ± 0.5 |")
+    kept = "| en–de | 37.4_(37.2.–.37.6)_±_1.6 | 8.9_±_0.5 |"
+    assert found == kept.replace("_", "\u00a0").replace(".–.", "\u2060–\u2060")
 
 
 def test_what_is_not_made_is_named():
@@ -234,7 +238,8 @@ def test_every_way_to_decode_has_a_line_with_its_interval():
             }
         },
     }
-    lines = page.render({}, decoded).splitlines()
+    assert "## Decoding" in page.render({}, decoded)
+    lines = page.ways_to_decode(decoded).splitlines()
     assert (
         "| average, beam 4, α = 0.6 | 37.6 ± 1.2 | 37.7 | 38.1 | 0.987 | – |" in lines
     )

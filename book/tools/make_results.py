@@ -7,6 +7,7 @@ both files with it.
 """
 
 import json
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -305,15 +306,14 @@ def translation(results: Results) -> str:
             million = statistics.mean(r["training"]["target_tokens"] for r in found)
             lines.append(
                 [
-                    CORPORA[corpus["name"].partition("_")[0]],
-                    "–".join(corpus["languages"]),
-                    split,
+                    f"{CORPORA[corpus['name'].partition('_')[0]]}, "
+                    + "–".join(corpus["languages"]),
                     found[0]["model"],
-                    len(found),
-                    spread(of_split(found, "valid", "bleu")),
                     with_interval(found, split),
                     spread(of_split(found, split, "lowercased_bleu")),
+                    spread(of_split(found, "valid", "bleu")),
                     spread(of_split(found, split, "chrf")),
+                    len(found),
                     f"{found[0]['parameters'] / 1e6:.1f}",
                     f"{million / 1e6:.1f}",
                 ]
@@ -331,14 +331,14 @@ def translation(results: Results) -> str:
         if editions == {TATOEBA_2018}
         else ""
     )
-    header = ["Text", "Languages", "Test set", "Model", "Seeds", "BLEU, validation set"]
-    header += ["BLEU, test set", "the same, case ignored", "chrF", "Million parameters"]
-    header += ["Million target tokens trained on"]
+    header = ["Text", "Model", "BLEU", "Case ignored", "BLEU, validation set", "chrF"]
+    header += ["Seeds", "Million parameters", "Million target tokens trained on"]
     return "\n".join(
         [
             "## Translation\n",
-            "BLEU is sacrebleu's: on cased, detokenized text, and once more without "
-            "regard to case, which is what papers on Multi30k report; ± is half the "
+            "Scores are on the test sets (Multi30k's of 2016) but for one column. BLEU "
+            "is sacrebleu's: on cased, detokenized text, and once more without regard "
+            "to case, which is what papers on Multi30k report; ± is half the "
             "width of the 95 % interval over 1,000 resamplings of the test sentences. "
             "Beam 4, α = 0.6, the mean of the last checkpoints. Width, batch, dropout, "
             "rate and warm-up for Multi30k were chosen by hand, for the Transformer, "
@@ -550,7 +550,14 @@ def render(results: Results, decoded: Result | None = None) -> str:
     if decoded:
         parts.insert(1, ways_to_decode(decoded))
     parts += [time_and_others(results), missing(results)]
-    return "\n".join([HEAD, *(part for part in parts if part)])
+    return unbroken("\n".join([HEAD, *(part for part in parts if part)]))
+
+
+def unbroken(page: str) -> str:
+    """The page with no line's end within a score, its range and its interval."""
+    page = re.sub(r"(?<=[\d)]) (?=[(±])", "\u00a0", page)
+    page = re.sub(r"± (?=\d)", "±\u00a0", page)
+    return re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", page)
 
 
 KEPT = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
