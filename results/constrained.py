@@ -161,12 +161,16 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
         and RunFolder(root / run.folder).average.exists()
     ]
     if not runs:
-        sys.exit(f"{root / 'runs/results/parsing'}: no trained run; make results first")
-    recorded = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+        sys.exit(
+            f"{root / 'runs/results/parsing'}: no trained weights are here; name "
+            "another folder as ROOT, or delete results/parsing/NAME-1.json and make "
+            "it again: python -m results.make --only parsing/NAME-1"
+        )
+    made_by = {"commit": commit(), **conditions()}
     for run in runs:
         scores = scores_of(run, root)
-        made_by = {"commit": commit(), **conditions()}
-        recorded[run.experiment] = {**made_by, "scores": scores}
+        recorded = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+        recorded[run.experiment] = {"run": run.name, **made_by, "scores": scores}
         write_json(out, recorded)
 
 

@@ -176,11 +176,11 @@ def main(
         sys.exit(f'no run is named "{one}"; --show prints the names, --gpu --show more')
     runs = [run for run in (GPU_RUNS if gpu else RUNS) if fnmatch(run.name, only)]
     decodes = not gpu and fnmatch(decoding.RESULT.stem, only)
+    if not (runs or decodes):
+        sys.exit(f'no run is named "{only}"; --show prints their names')
     if show:
         _print_table(runs, decodes)
         return 0
-    if not (runs or decodes):
-        sys.exit(f'no run is named "{only}"; --show prints their names')
     missing = [run for run in runs if not run.result.exists()]
     decodes = decodes and not decoding.RESULT.exists()
     if missing or decodes:
@@ -192,20 +192,30 @@ def main(
 
 
 def _print_table(runs: Sequence[Run], decodes: bool) -> None:
-    """Each run's name, what it is for, and how many minutes its steps took."""
+    """Each run's name, what it is for, and how many minutes its steps took.
+
+    Raises:
+        SystemExit: A result is damaged.
+    """
     total = 0.0
     for run in runs:
         state = "to do"
         if run.result.exists():
-            result = json.loads(run.result.read_text(encoding="utf-8"))
-            minutes = result["training"]["minutes"]
+            try:
+                result = json.loads(run.result.read_text(encoding="utf-8"))
+                minutes = result["training"]["minutes"]
+            except (ValueError, KeyError) as error:
+                remedy = f"bring it back: git checkout -- {run.result}"
+                sys.exit(f"{run.result}: damaged ({error!r}); {remedy}")
             state, total = f"{minutes:.0f} min", total + minutes
         print(f"{state:>7}  {run.name:43} {run.purpose}")
     if decodes:
         state = "made" if decoding.RESULT.exists() else "to do"
         purpose = f"Every way to decode {decoding.RUN}"
         print(f"{state:>7}  {decoding.RESULT.stem:43} {purpose}")
-    print(f"{total / 60:.1f} hours of training steps, each run on its own hardware")
+    if total:
+        hours = f"{total / 60:.1f} hours of training steps"
+        print(f"{hours}, each run on the hardware that its result names")
 
 
 if __name__ == "__main__":

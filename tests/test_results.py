@@ -192,10 +192,18 @@ def test_a_made_run_is_not_made_again(made, monkeypatch, capsys):
     monkeypatch.setattr(make, "make_all", lambda runs, jobs: runs)
     monkeypatch.setattr(conditions, "commit", lambda: "0123456789ab")
     assert make.main("group/*") == 0
+    kept = SMALL.result.read_text(encoding="utf-8")
+    result = json.loads(kept)
+    result["training"]["minutes"] = 90.0
+    SMALL.result.write_text(json.dumps(result), encoding="utf-8")
     make.main(show=True)
     first, *_, last = capsys.readouterr().out.splitlines()
-    assert first.split()[1:4] == ["min", "group/small-1", "a"]
-    assert last == "0.0 hours of training steps, each run on its own hardware"
+    assert first.split() == ["90", "min", "group/small-1", "a", "test"]
+    assert last.startswith("1.5 hours of training steps")
+    SMALL.result.write_text(kept[:100], encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"small-1\.json: damaged .*git checkout"):
+        make.main(show=True)
+    SMALL.result.write_text(kept, encoding="utf-8")
     (made / SMALL.result).rename(made / "away")
     assert make.main("group/*") == 1  # what was to be made came back as failed
     (made / "away").rename(made / SMALL.result)

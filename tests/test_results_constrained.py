@@ -102,13 +102,13 @@ def test_what_the_file_has_of_other_runs_stays(tmp_path, monkeypatch):
     recording = json.loads(out.read_text(encoding="utf-8"))
     assert recording["parsing/other"] == {"scores": {"f1": 1.0}}
     assert recording[run.experiment]["scores"] == {"f1": 2.0}
-    assert {"commit", "versions", "python", "hardware"} < recording[
-        run.experiment
-    ].keys()
+    assert recording[run.experiment]["run"] == run.name
+    made_by = {"commit", "versions", "python", "hardware"}
+    assert made_by < recording[run.experiment].keys()
 
 
 def test_without_a_trained_run_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(constrained, "require_clean", lambda: None)
-    with pytest.raises(SystemExit, match="no trained run; make results first"):
+    with pytest.raises(SystemExit, match="no trained weights are here; name another"):
         constrained.main(tmp_path / "constrained.json", tmp_path)
     assert not list(tmp_path.iterdir())

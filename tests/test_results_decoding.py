@@ -66,7 +66,10 @@ def test_the_stored_table_is_of_the_run_that_is_stored():
     assert result["corpus"] == run["corpus"]
     names = {system.name for system in decoding.systems()}
     for split in decoding.SPLITS:
-        assert result["scores"][split].keys() == names
+        of_split = result["scores"][split]
+        assert of_split.keys() == names
+        unpaired = [n for n, score in of_split.items() if score["p_value"] is None]
+        assert unpaired == [first.name]
         found = result["scores"][split][first.name]["bleu"]
         assert found == pytest.approx(run["scores"][split]["bleu"], abs=1e-3)
 

@@ -185,7 +185,7 @@ def test_translation_shows_the_test_set_with_both_ways_to_score():
     lines = page.translation({"multi30k_en_de": [found]}).splitlines()
     cells = "Transformer | 38.8 ± 1.6 | 39.9 | 40.0 | 64.0 | 1 | 1.2 | 7.3"
     assert f"| Multi30k, en–de | {cells} |" in lines
-    assert any(line.endswith("Ours differ by −0.7 and −1.1.") for line in lines)
+    assert any(line.endswith("aims by −0.7 and −1.1.") for line in lines)
 
 
 def test_the_page_says_how_long_all_runs_took():
@@ -194,7 +194,7 @@ def test_the_page_says_how_long_all_runs_took():
     other["training"] |= {"minutes": 200.0, "wall_minutes": 201.0}
     shown = page.time_and_others({"a": [one], "b": [other]})
     assert "The training steps of all 2 runs above took 5 hours" in shown
-    assert "Of 1, begun before it was recorded" in shown
+    assert "For 1, begun before wall time was recorded" in shown
     assert page.time_and_others({}) == ""
 
 
