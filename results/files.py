@@ -4,7 +4,7 @@ import gzip
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from transformer_lite.files import write_whole
 
@@ -13,6 +13,23 @@ def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON."""
     text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
     write_whole(path, lambda partial: partial.write_text(text, "utf-8"))
+
+
+def read_json(path: Path) -> Any:
+    """The value in such a file.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
+    except ValueError as error:
+        remedy = f"bring it back: git checkout -- {path}"
+        raise ValueError(f"{path}: damaged ({error}); {remedy}") from None
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ import tyro
 
 from results import decoding, evidence
 from results.conditions import ROOT, require_clean
+from results.files import read_json
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
 from transformer_lite.commands.prepare import Prepare
@@ -202,11 +203,9 @@ def _print_table(runs: Sequence[Run], decodes: bool) -> None:
         state = "to do"
         if run.result.exists():
             try:
-                result = json.loads(run.result.read_text(encoding="utf-8"))
-                minutes = result["training"]["minutes"]
-            except (ValueError, KeyError) as error:
-                remedy = f"bring it back: git checkout -- {run.result}"
-                sys.exit(f"{run.result}: damaged ({error!r}); {remedy}")
+                minutes = read_json(run.result)["training"]["minutes"]
+            except ValueError as error:
+                sys.exit(str(error))
             state, total = f"{minutes:.0f} min", total + minutes
         print(f"{state:>7}  {run.name:43} {run.purpose}")
     if decodes:

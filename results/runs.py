@@ -174,9 +174,8 @@ def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]
     train = {"D3": {"label_smoothing": 0.0}, "D4": {"label_smoothing": 0.2}}
     train["big"] = {"max_steps": 3 * steps}  # as in the paper
     for seed in range(1, 1 + seeds + 2):
-        for row, paper in TABLE_3.items():
-            if row != "base" and seed > seeds:
-                continue
+        for row in TABLE_3 if seed <= seeds else ("base",):
+            paper = TABLE_3[row]
             smaller = {
                 name: value // widths
                 for name in ("d_model", "d_ff", "d_k", "d_v")

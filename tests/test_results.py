@@ -195,15 +195,17 @@ def test_a_made_run_is_not_made_again(made, monkeypatch, capsys):
     kept = SMALL.result.read_text(encoding="utf-8")
     result = json.loads(kept)
     result["training"]["minutes"] = 90.0
-    SMALL.result.write_text(json.dumps(result), encoding="utf-8")
-    make.main(show=True)
-    first, *_, last = capsys.readouterr().out.splitlines()
-    assert first.split() == ["90", "min", "group/small-1", "a", "test"]
-    assert last.startswith("1.5 hours of training steps")
-    SMALL.result.write_text(kept[:100], encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"small-1\.json: damaged .*git checkout"):
+    try:
+        SMALL.result.write_text(json.dumps(result), encoding="utf-8")
         make.main(show=True)
-    SMALL.result.write_text(kept, encoding="utf-8")
+        first, *_, last = capsys.readouterr().out.splitlines()
+        assert first.split() == ["90", "min", "group/small-1", "a", "test"]
+        assert last.startswith("1.5 hours of training steps")
+        SMALL.result.write_text(kept[:100], encoding="utf-8")
+        with pytest.raises(SystemExit, match=r"small-1\.json: damaged .*git checkout"):
+            make.main(show=True)
+    finally:
+        SMALL.result.write_text(kept, encoding="utf-8")
     (made / SMALL.result).rename(made / "away")
     assert make.main("group/*") == 1  # what was to be made came back as failed
     (made / "away").rename(made / SMALL.result)

@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from results import decoding, paper  # noqa: E402
+from results.files import read_json  # noqa: E402
 from results.runs import GPU_RUNS, RECIPES, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
 from transformer_lite.book.results import DIGEST  # noqa: E402
@@ -59,32 +60,14 @@ def read() -> Results:
     for run in (*RUNS, *GPU_RUNS):
         path = ROOT / run.result
         if path.exists():
-            found[run.experiment].append(loaded(path))
+            found[run.experiment].append(read_json(path))
     return found
-
-
-def loaded(path: Path) -> Result:
-    """The content of a result's file.
-
-    Raises:
-        ValueError: It is not JSON.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refused)
-    except ValueError as error:
-        remedy = f"bring it back: git checkout -- {path.relative_to(ROOT)}"
-        raise ValueError(f"{path}: damaged ({error}); {remedy}") from None
-
-
-def refused(constant: str) -> NoReturn:
-    """Say that JSON has no such number."""
-    raise ValueError(f"{constant} is not a number")
 
 
 def read_decoding() -> Result | None:
     """The table of ways to decode, if it is made."""
     path = ROOT / decoding.RESULT
-    return loaded(path) if path.exists() else None
+    return read_json(path) if path.exists() else None
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
