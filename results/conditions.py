@@ -32,14 +32,16 @@ def commit() -> str:
     return f"{name}-dirty" if _git("status", "--porcelain", "--", *CODE) else name
 
 
-def require_clean() -> None:
-    """See that the code is as it was committed.
+def require_clean() -> str:
+    """The commit, after seeing that the code is as it was committed.
 
     Raises:
         SystemExit: It is not, so that no commit says what the result was made by.
     """
-    if commit().endswith("-dirty"):
+    name = commit()
+    if name.endswith("-dirty"):
         sys.exit("commit your changes first: a result names the commit it was made at")
+    return name
 
 
 def _git(*words: str) -> str:

@@ -6,11 +6,11 @@ At each step, greedy search takes the likeliest of those tokens after which a tr
 still possible, with at most five brackets opened in a row. As a control, the words of
 each sentence are replaced by random ones, as many. Runs of section 6.3 that are trained
 in ROOT, this repository unless told otherwise, are parsed with the weights that their
-results were made with. What the file has of other runs stays. Scores are kept and no
-text; the file comes with the package: transformer_lite/book/constrained.json.
+results were made with. What the file has of other runs stays. It comes with the
+package: transformer_lite/book/constrained.json. The trees themselves, which hold no
+words, are kept in results/constrained/.
 """
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,11 +20,12 @@ from typing import Any
 
 import torch
 
-from results.conditions import ROOT, commit, conditions, require_clean
-from results.files import write_json
+from results.conditions import ROOT, conditions, require_clean
+from results.files import read_json, write_json, write_lines
 from results.models import MODELS
 from results.runs import RUNS, Run
 from transformer_lite.batching import pad
+from transformer_lite.config import recipe_from_dict
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.brackets import score_brackets
 from transformer_lite.inference.translator import batches_by_length
@@ -127,23 +128,54 @@ def parse(
 
 
 def scores_of(run: Run, root: Path) -> dict[str, Any]:
-    """Scores of one run's test split."""
+    """Scores of one run's test split, whose trees are kept.
+
+    Raises:
+        ValueError: The weights, or the text, are not those of the stored result.
+    """
     corpus = PreparedCorpus(root / run.data)
     folder = RunFolder(root / run.folder)
+    require_same(run, folder, corpus)
     model = MODELS[run.model](folder.recipe().model)
     load_weights(model, folder.average)
-    trees = corpus.text("train")[1]
-    known = sorted({token for tree in trees for token in tree.split(" ")})
+    known = sorted({t for tree in corpus.text("train")[1] for t in tree.split(" ")})
     sentences, references = corpus.text("test")
-    outputs = parse(model.eval(), corpus.tokenizer, sentences, known)
-    scores = asdict(score_brackets(sentences, references, outputs))
+    trees = parse(model.eval(), corpus.tokenizer, sentences, known)
+    write_lines(outputs(run, "test"), trees)
+    scores = asdict(score_brackets(sentences, references, trees))
     generator = Random(0)
     words = [word for sentence in sentences for word in sentence.split(" ")]
     drawn = [" ".join(generator.choices(words, k=len(s.split(" ")))) for s in sentences]
     blind = parse(model, corpus.tokenizer, drawn, known)
+    write_lines(outputs(run, "random_words"), blind)
     found = score_brackets(sentences, references, blind)
     scores["f1_of_random_words"] = found.f1_all
     return {n: round(v, 4) if isinstance(v, float) else v for n, v in scores.items()}
+
+
+def require_same(run: Run, folder: RunFolder, corpus: PreparedCorpus) -> None:
+    """See that a folder's weights are those that a run's stored result is of.
+
+    Raises:
+        ValueError: Its model, training or text is another.
+    """
+    result, recipe = read_json(run.result), folder.recipe()
+    configuration = recipe_from_dict(result["configuration"])
+    for what, is_same in (
+        ("model", recipe.model == configuration.model),
+        ("training", recipe.train == configuration.train),
+        ("text", corpus.checksums().items() >= result["corpus"]["sha256"].items()),
+    ):
+        if not is_same:
+            raise ValueError(
+                f"{folder.path}: has another {what} than {run.result}; name the "
+                "folder in which that was trained as ROOT"
+            )
+
+
+def outputs(run: Run, words: str) -> Path:
+    """The file of a run's trees over the test set's words, or over random ones."""
+    return Path("results/constrained") / f"{run.corpus}.{words}.txt.gz"
 
 
 def main(out: Path = RECORDING, root: Path = Path()) -> None:
@@ -152,7 +184,7 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
     Raises:
         SystemExit: None is trained in `root`.
     """
-    require_clean()
+    made_by = {"commit": require_clean(), **conditions()}
     runs = [
         run
         for run in RUNS
@@ -166,10 +198,9 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
             "another folder as ROOT, or delete results/parsing/NAME-1.json and make "
             "it again: python -m results.make --only parsing/NAME-1"
         )
-    made_by = {"commit": commit(), **conditions()}
     for run in runs:
         scores = scores_of(run, root)
-        recorded = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+        recorded = read_json(out) if out.exists() else {}
         recorded[run.experiment] = {"run": run.name, **made_by, "scores": scores}
         write_json(out, recorded)
 

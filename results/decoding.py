@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from results import evidence
-from results.conditions import commit, conditions
+from results.conditions import conditions
 from results.files import write_json, write_lines
 from results.runs import RUNS
 from results.scores import compare, lowercased_bleu, tokenized_bleu
@@ -51,8 +51,11 @@ def systems() -> Iterator[System]:
                     yield System(weights, beam_size, alpha)
 
 
-def decode() -> None:
+def decode(at: str) -> None:
     """Decode, score, compare, write.
+
+    Args:
+        at: The commit at which the process began.
 
     Raises:
         SystemExit: The model's weights are not on this machine.
@@ -70,7 +73,7 @@ def decode() -> None:
         for weights in ("average", "last")
     }
     result = {"run": run.name, "corpus": evidence.corpus_of(run)}
-    result |= {"commit": commit(), **conditions(), "scores": {}}
+    result |= {"commit": at, **conditions(), "scores": {}}
     for split in SPLITS:
         sources, references = corpus.text(split)
         found = {}

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from results.conditions import commit, conditions
-from results.files import write_json, write_lines
+from results.conditions import conditions
+from results.files import read_json, write_json, write_lines
 from results.models import MODELS
 from results.runs import CORPORA, Run
 from results.scores import compare, lowercased_bleu
@@ -45,11 +45,15 @@ def sessions_of(run: Run) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def session(run: Run) -> Iterator[None]:
+def session(run: Run, at: str) -> Iterator[None]:
     """Keep on record that this process trains the run, where, and for how long.
 
     One that is refused, by a ValueError, has trained nothing and is not on record; nor
     is one that finds the run trained.
+
+    Args:
+        run: What it trains.
+        at: The commit at which it began.
     """
     if is_trained(run):
         yield
@@ -57,7 +61,7 @@ def session(run: Run) -> Iterator[None]:
     sessions, began = sessions_of(run), datetime.now(UTC)
     if sessions and sessions[-1].get("seconds", 0) is None:
         sessions[-1]["seconds"] = _seconds_until_killed(run, sessions[-1]["began"])
-    own = {"began": began.isoformat(timespec="seconds"), "commit": commit()}
+    own = {"began": began.isoformat(timespec="seconds"), "commit": at}
     own |= {**conditions(), "precision": precision_of(run), "seconds": None}
 
     path, kept = run.folder / "sessions.json", [*sessions, own]
@@ -73,9 +77,12 @@ def session(run: Run) -> Iterator[None]:
 
 
 def is_trained(run: Run) -> bool:
-    """Whether the run has made all its steps, and is only to be scored."""
+    """Whether the run is trained to its end, and is only to be scored."""
     steps = (entry["step"] for entry in Metrics(run.folder).read())
-    return max(steps, default=0) >= run.settings().train.max_steps
+    made = max(steps, default=0) >= run.settings().train.max_steps
+    # A process killed just after its last step goes on from a checkpoint before it. The
+    # average is what a training writes last, and what it deletes when it goes on.
+    return made and RunFolder(run.folder).average.exists()
 
 
 def _seconds_until_killed(run: Run, began: str) -> float:
@@ -200,13 +207,20 @@ def scores_of_outputs(
     interval = compare({"outputs": outputs}, references, language)["outputs"]
     return asdict(found) | {
         "half_width": interval.half_width,
+        "half_width_signature": interval.signature,
         "lowercased_bleu": bleu,
         "lowercased_signature": signature,
     }
 
 
-def record(run: Run, diverged: bool = False) -> None:
-    """Score a finished run and write its result; one that diverged has no scores."""
+def record(run: Run, at: str, diverged: bool = False) -> None:
+    """Score a finished run and write its result; one that diverged has no scores.
+
+    Args:
+        run: What is finished.
+        at: The commit at which it is scored.
+        diverged: Whether its loss was no longer a finite number.
+    """
     # As it was trained, not as the table has it now; searches may change afterwards.
     recipe = RunFolder(run.folder).recipe()
     searches, scores = [], {}
@@ -226,6 +240,7 @@ def record(run: Run, diverged: bool = False) -> None:
         "configuration": json.loads(json.dumps(asdict(recipe), default=str)),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "commits": [*dict.fromkeys(session["commit"] for session in sessions)],
+        "scored_at": at,
         **conditions(),
         "precision": precision_of(run),
         "sessions": sessions,
@@ -245,7 +260,7 @@ def require_current(run: Run) -> None:
     Raises:
         ValueError: Something has changed since.
     """
-    result = json.loads(run.result.read_text(encoding="utf-8"))
+    result = read_json(run.result)
     then, now = recipe_from_dict(result["configuration"]), run.settings()
     # The vocabulary is the corpus's, and of several searches the best was taken.
     then = replace(then, model=replace(then.model, vocab_size=now.model.vocab_size))

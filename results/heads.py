@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from results.conditions import commit, conditions, require_clean
+from results.conditions import conditions, require_clean
 from transformer_lite.batching import BatchStream, Sequences
 from transformer_lite.book.heads import (
     TRAIN_PAIRS,
@@ -51,7 +51,7 @@ def train(model: Transformer, src: list, tgt: list, seed: int) -> None:
 
 def main(out: Path) -> None:
     """Train all and write them, rounded to 16 bits, with how they came to be."""
-    require_clean()
+    at = require_clean()
     pairs = list(islice(pronoun_pairs(), TRAIN_PAIRS))
     sides = (
         [lowered(p.source_words) for p in pairs],
@@ -76,7 +76,7 @@ def main(out: Path) -> None:
         "warmup_steps": WARMUP,
         "peak_rate": PEAK_RATE,
         "batch_tokens": BATCH_TOKENS,
-        "commit": commit(),
+        "commit": at,
         **conditions(),
     }
     told = {name: json.dumps(value) for name, value in metadata.items()}

@@ -8,7 +8,6 @@ made again. To have it made anew, as after a change of its recipe, delete that f
 its folder under runs/results/.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 import tyro
 
 from results import decoding, evidence
-from results.conditions import ROOT, require_clean
+from results.conditions import ROOT, commit, require_clean
 from results.files import read_json
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
@@ -67,7 +66,7 @@ def prepare(corpus: str) -> None:
             )
     for run in (*RUNS, *GPU_RUNS):
         if run.corpus == corpus and run.result.exists():
-            result = json.loads(run.result.read_text(encoding="utf-8"))
+            result = read_json(run.result)
             # The first results do not have the tokenizer's.
             if not result["corpus"]["sha256"].items() <= made.checksums().items():
                 raise ValueError(
@@ -83,19 +82,22 @@ def make(run: Run) -> bool:
     Raises:
         ValueError: Another process makes it, or its folder holds another run.
     """
+    at = commit()  # while it trains, the repository may go on
     prepare(run.corpus)
     keep_freed_memory()
     samples = ValidationSamples if run.splits else None
     diverged = False
     busy = f"{run.folder}: another process makes this run; wait for its end"
-    with only_process(run.folder / "make.lock", busy), evidence.session(run):
-        try:
-            if not train_recipe(run.settings(), run.folder, samples, MODELS[run.model]):
-                return False
-        except FloatingPointError as error:  # and again, were it to be repeated
-            print(f"{run.name} diverged: {error}", file=sys.stderr)
-            diverged = True
-    evidence.record(run, diverged)
+    recipe, model = run.settings(), MODELS[run.model]
+    with only_process(run.folder / "make.lock", busy):
+        with evidence.session(run, at):
+            try:
+                if not train_recipe(recipe, run.folder, samples, model):
+                    return False
+            except FloatingPointError as error:  # and again, were it to be repeated
+                print(f"{run.name} diverged: {error}", file=sys.stderr)
+                diverged = True
+        evidence.record(run, at, diverged)
     return True
 
 
@@ -173,7 +175,8 @@ def main(
     if one:
         for run in (*RUNS, *GPU_RUNS):
             if run.name == one:
-                return 0 if make(run) else STOPPED
+                # Another `make results` may have made it since this one began.
+                return 0 if run.result.exists() or make(run) else STOPPED
         sys.exit(f'no run is named "{one}"; --show prints the names, --gpu --show more')
     runs = [run for run in (GPU_RUNS if gpu else RUNS) if fnmatch(run.name, only)]
     decodes = not gpu and fnmatch(decoding.RESULT.stem, only)
@@ -184,11 +187,12 @@ def main(
         return 0
     missing = [run for run in runs if not run.result.exists()]
     decodes = decodes and not decoding.RESULT.exists()
-    if missing or decodes:
-        require_clean()
+    if not (missing or decodes):
+        return 0
+    at = require_clean()
     failed = make_all(missing, jobs)
     if decodes:
-        decoding.decode()
+        decoding.decode(at)
     return 1 if failed else 0
 
 

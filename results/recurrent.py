@@ -12,7 +12,6 @@ yet. Chapters 1 and 2 read what it wrote once, which comes with the package:
 transformer_lite/book/recurrent.json.
 """
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -24,8 +23,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from results.conditions import commit, conditions, require_clean
-from results.files import write_json
+from results.conditions import conditions, require_clean
+from results.files import read_json, write_json
 from transformer_lite.batching import Batch
 from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
@@ -223,7 +222,6 @@ def run(name: str, seed: int) -> dict:
     curve = train(model, name, seed, data)
     seconds = round(time.process_time() - start)
     return {
-        "conditions": {"commit": commit(), **conditions()},
         "parameters": sum(p.numel() for p in model.parameters()),
         "processor_seconds": seconds,
         "curve": curve,
@@ -237,11 +235,11 @@ def main(out: Path, wanted: list[tuple[str, int]]) -> None:
     Raises:
         ValueError: The file was made with another configuration.
     """
-    require_clean()
+    made_by = {"commit": require_clean(), **conditions()}
     for name, seed in wanted:
         if str(seed) in stored(out).get(name, {}):
             continue
-        found = run(name, seed)
+        found = {"conditions": made_by, **run(name, seed)}
         runs = stored(out)  # to which another process may have added
         runs.setdefault(name, {})[str(seed)] = found
         write_json(out, {"configuration": CONFIGURATION, "runs": runs})
@@ -251,7 +249,7 @@ def stored(out: Path) -> dict[str, dict[str, dict]]:
     """What the file holds, by the model's name and the seed."""
     if not out.exists():
         return {}
-    record = json.loads(out.read_text("utf-8"))
+    record = read_json(out)
     if record["configuration"] != CONFIGURATION:
         raise ValueError(
             f"{out}: was made with another configuration; give another file, or "

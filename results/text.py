@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from results.conditions import ROOT, commit, conditions, require_clean
+from results.conditions import ROOT, conditions, require_clean
 from results.files import write_json
 from transformer_lite.batching import cut_to_fit, token_buckets
 from transformer_lite.data.corpora import load_corpus
@@ -208,8 +208,8 @@ def count() -> dict[str, Any]:
 
 def main(out: Path = RECORDING) -> None:
     """Count, and write what was counted with what it depends on."""
-    require_clean()
-    write_json(out, {"commit": commit(), **conditions(), **count()})
+    made_by = {"commit": require_clean(), **conditions()}
+    write_json(out, {**made_by, **count()})
 
 
 if __name__ == "__main__":

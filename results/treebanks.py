@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from results.conditions import ROOT, commit, conditions, require_clean
+from results.conditions import ROOT, conditions, require_clean
 from results.files import write_json
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import (
@@ -116,8 +116,7 @@ def treebank_counts(corpus: PreparedCorpus) -> dict[str, Any]:
 
 def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
     """Count, and write what was counted with what it depends on."""
-    require_clean()
-    result = {"commit": commit(), **conditions()}
+    result = {"commit": require_clean(), **conditions()}
     for name in CORPORA:
         corpus = PreparedCorpus(folder / name)
         result[name] = {"sha256": corpus.checksums(), **treebank_counts(corpus)}

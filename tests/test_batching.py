@@ -248,7 +248,6 @@ def test_all_processes_stand_at_the_same_position():
         (25_000, 3125, 4, 8),
         (25_000, 3125, 8, 8),
         (25_000, 3000, 2, 8),
-        (100, 3125, 1, 1),
     ],
 )
 def test_batches_of_a_step_do_not_depend_on_the_number_of_processes(

@@ -196,6 +196,32 @@ def test_average_writes_the_mean_of_the_last_checkpoints(begun, data, capsys):
     assert all((written[name] == expected[name]).all() for name in expected)
 
 
+def test_average_takes_as_many_checkpoints_as_the_run_does(begun, capsys):
+    run("average", begun)  # which has no more than one yet
+    assert capsys.readouterr().out == "averaged step-00000002\n"
+    recipe = begun.parent / "recipe.toml"
+    every_step = ["--train.checkpoint-every", 1, "--train.max-steps", 6]
+    run("train", recipe, "--out", begun, *every_step)
+    own = (begun / "checkpoints" / "average.safetensors").read_bytes()
+    run("average", begun)
+    assert (begun / "checkpoints" / "average.safetensors").read_bytes() == own
+
+
+def test_a_folder_cannot_take_scores_or_translations(trained, tmp_path, capsys):
+    for option in ("--json", "--translations"):
+        shown = fails(capsys, "evaluate", trained, option, tmp_path)
+        assert f"{tmp_path}: a folder; give the name of a file" in shown
+
+
+@pytest.mark.parametrize("verb", ["prepare", "export"])
+def test_a_folder_without_a_name_is_refused(trained, capsys, monkeypatch, verb):
+    monkeypatch.chdir(trained.parent)
+    before = contents(trained.parent)
+    shown = fails(capsys, verb, "toy" if verb == "prepare" else trained, "--out", ".")
+    assert "no name for a folder; give --out one to make" in shown
+    assert contents(trained.parent) == before
+
+
 def test_evaluate_shows_and_writes_the_same_scores(trained, tmp_path, capsys):
     run("evaluate", trained, "--json", tmp_path / "scores.json")
     scores = json.loads((tmp_path / "scores.json").read_text())

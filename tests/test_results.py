@@ -450,12 +450,10 @@ def test_every_process_that_trains_a_run_is_kept_on_record(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     places = iter([{"python": "3.11"}, {"python": "3.12"}])
     monkeypatch.setattr(evidence, "conditions", lambda: next(places))
-    commits = iter(["aaaaaaa", "bbbbbbb"])
-    monkeypatch.setattr(evidence, "commit", lambda: next(commits))
-    with suppress(OSError), evidence.session(SMALL):
+    with suppress(OSError), evidence.session(SMALL, "aaaaaaa"):
         time.sleep(0.2)
         raise OSError("a run that fails")
-    with evidence.session(SMALL):
+    with evidence.session(SMALL, "bbbbbbb"):
         assert evidence.sessions_of(SMALL)[1]["seconds"] is None  # it goes on
     first, second = evidence.sessions_of(SMALL)
     assert (first["commit"], first["python"]) == ("aaaaaaa", "3.11")
@@ -473,6 +471,38 @@ def test_a_process_that_trains_nothing_is_not_on_record(made, monkeypatch):
     assert evidence.sessions_of(SMALL) == before
 
 
+def test_a_process_that_repeats_the_last_steps_is_on_record(made, monkeypatch):
+    monkeypatch.chdir(made)
+    run = replace(SMALL, name="group/killed-1", splits=())
+    monkeypatch.setattr(make, "commit", lambda: "aaaaaaa")
+    assert make.make(run)
+    # Killed after its last metric and before its last checkpoint:
+    folder = RunFolder(run.folder)
+    for path in (*folder.step_checkpoints(), folder.average):
+        path.unlink()
+    monkeypatch.setattr(make, "commit", lambda: "bbbbbbb")
+    assert make.make(run)
+    result = json.loads(run.result.read_text(encoding="utf-8"))
+    assert result["commits"] == ["aaaaaaa", "bbbbbbb"]
+    assert result["scored_at"] == "bbbbbbb"
+
+
+def test_a_run_that_is_being_scored_is_not_made_by_another(made, monkeypatch):
+    monkeypatch.chdir(made)
+
+    def record(*_):
+        with pytest.raises(ValueError, match="another process makes this run"):
+            make.make(SMALL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evidence, "record", record)
+        assert make.make(SMALL)
+    before = SMALL.result.stat()
+    monkeypatch.setattr(make, "RUNS", (SMALL,))
+    assert make.main(one=SMALL.name) == 0  # made since, so left alone
+    assert SMALL.result.stat() == before
+
+
 def test_two_processes_do_not_make_the_same_run(made, monkeypatch):
     monkeypatch.chdir(made)
     with (
@@ -486,14 +516,14 @@ def test_two_processes_do_not_make_the_same_run(made, monkeypatch):
 
 def test_a_killed_process_counts_until_its_last_metric(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with evidence.session(SMALL):
+    with evidence.session(SMALL, "aaaaaaa"):
         as_it_began = evidence.sessions_of(SMALL)
     (SMALL.folder / "sessions.json").write_text(json.dumps(as_it_began))
     with Metrics(SMALL.folder) as metrics:
         metrics.add(1, train_loss=1.0, tokens=60, tokens_per_second=10)
     last = datetime.fromisoformat(as_it_began[0]["began"]).timestamp() + 3600
     os.utime(metrics.path, (last, last))
-    with evidence.session(SMALL):
+    with evidence.session(SMALL, "bbbbbbb"):
         pass
     assert evidence.sessions_of(SMALL)[0]["seconds"] == 3600
     assert evidence.training_of(SMALL)["wall_minutes"] == 60
@@ -631,15 +661,22 @@ def test_recurrent_models_trained_side_by_side_are_all_kept(tmp_path, monkeypatc
     out = tmp_path / "out.json"
 
     def run(name, seed):
+        commits[0] = "committed meanwhile"
         if seed == 1:  # meanwhile another process is done
             recurrent.main(out, [("attention", 2)])
         return {"exact_match": seed}
 
+    commits = ["aaaaaaa"]
     monkeypatch.setattr(recurrent, "run", run)
-    monkeypatch.setattr(recurrent, "require_clean", lambda: None)
+    monkeypatch.setattr(recurrent, "require_clean", lambda: commits[0])
     recurrent.main(out, [("attention", 1)])
-    runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
-    assert runs == {"attention": {"1": {"exact_match": 1}, "2": {"exact_match": 2}}}
+    of_seeds = json.loads(out.read_text(encoding="utf-8"))["runs"]["attention"]
+    assert {s: found["exact_match"] for s, found in of_seeds.items()} == {
+        "1": 1,
+        "2": 2,
+    }
+    # The commit at which a process began, whatever came to the repository since.
+    assert of_seeds["1"]["conditions"]["commit"] == "aaaaaaa"
 
 
 def test_recurrent_models_of_another_configuration_are_not_mixed_in(

@@ -2,20 +2,26 @@
 
 import json
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 import torch
+from test_results import with_data
 
-from results import constrained
+from results import constrained, make
 from results.conditions import ROOT
+from results.files import read_lines
 from results.runs import RUNS
-from transformer_lite.config import ModelConfig
+from transformer_lite.config import ModelConfig, recipe_from_dict
+from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import NotATreeError, linearized, read_trees, tree_of
 from transformer_lite.inference.brackets import score_brackets
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.training.folder import RunFolder
 
+PARSED = [run for run in RUNS if (ROOT / constrained.outputs(run, "test")).exists()]
+"""Runs whose constrained trees are kept; those of the first two are not."""
 KNOWN = ["(NP", "(S", ")NP", ")S", "DT", "NN"]
 SENTENCES = ["the dog barks", "a cat", "the cat sees a dog"]
 TREE = "(S (NP (DT the) (NN dog)) (NN barks))"
@@ -88,6 +94,40 @@ def test_the_recording_has_nothing_but_trees():
     assert scores["sentences"] == 245
 
 
+@pytest.mark.parametrize("part", ["model", "training", "text"])
+def test_weights_of_another_training_are_refused(tmp_path, monkeypatch, part):
+    monkeypatch.chdir(ROOT)
+    run = next(run for run in RUNS if run.name == "parsing/craft-1")
+    result = json.loads(run.result.read_text(encoding="utf-8"))
+    checksums, configuration = result["corpus"]["sha256"], result["configuration"]
+    if part == "text":
+        checksums["train.src"] = 64 * "0"
+    else:
+        of_part = configuration["train" if part == "training" else part]
+        of_part["dropout" if part == "model" else "seed"] = 0
+    folder = SimpleNamespace(
+        path=tmp_path, recipe=lambda: recipe_from_dict(configuration)
+    )
+    corpus = SimpleNamespace(checksums=lambda: checksums)
+    with pytest.raises(ValueError, match=f"has another {part} than results/parsing"):
+        constrained.require_same(run, folder, corpus)
+
+
+@with_data
+@pytest.mark.parametrize("run", PARSED, ids=lambda run: run.corpus)
+def test_kept_trees_can_be_scored_again(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make.prepare(run.corpus)
+    sentences, references = PreparedCorpus(run.data).text("test")
+    recording = json.loads(constrained.RECORDING.read_text(encoding="utf-8"))
+    stored = recording[run.experiment]["scores"]
+    for words, name in (("test", "f1_all"), ("random_words", "f1_of_random_words")):
+        trees = read_lines(ROOT / constrained.outputs(run, words))
+        found = score_brackets(sentences, references, trees)
+        assert found.well_formed == 100
+        assert stored[name] == pytest.approx(found.f1_all, abs=1e-4)
+
+
 def test_what_the_file_has_of_other_runs_stays(tmp_path, monkeypatch):
     out = tmp_path / "constrained.json"
     out.write_text('{"parsing/other": {"scores": {"f1": 1.0}}}', encoding="utf-8")
@@ -95,7 +135,7 @@ def test_what_the_file_has_of_other_runs_stays(tmp_path, monkeypatch):
     weights = RunFolder(tmp_path / run.folder).average
     weights.parent.mkdir(parents=True)
     weights.touch()
-    monkeypatch.setattr(constrained, "require_clean", lambda: None)
+    monkeypatch.setattr(constrained, "require_clean", lambda: "0123456789ab")
     monkeypatch.setattr(constrained, "scores_of", lambda run, root: {"f1": 2.0})
     monkeypatch.chdir(ROOT)
     constrained.main(out, tmp_path)

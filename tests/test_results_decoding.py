@@ -34,10 +34,10 @@ def test_scores_are_those_of_the_kept_outputs(made, monkeypatch):  # noqa: F811
     monkeypatch.setattr(decoding, "ALPHAS", (0.0, 0.6))
     monkeypatch.setattr(make, "RUNS", ())
     monkeypatch.setattr(conditions, "commit", lambda: "0123456789ab")
-    monkeypatch.setattr(decoding, "commit", lambda: "0123456789ab")
     assert make.main(only="decoding") == 0
     result = json.loads(decoding.RESULT.read_text(encoding="utf-8"))
     require_schema(result)
+    assert result["commit"] == "0123456789ab"
     for split in ("valid", "test"):
         _, references = PreparedCorpus(SMALL.data).text(split)
         for system in decoding.systems():
@@ -55,7 +55,7 @@ def test_scores_are_those_of_the_kept_outputs(made, monkeypatch):  # noqa: F811
 def test_without_weights_it_says_how_to_make_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="weights of this run are not here; delete"):
-        decoding.decode()
+        decoding.decode("0123456789ab")
 
 
 def test_the_stored_table_is_of_the_run_that_is_stored():
@@ -82,7 +82,10 @@ def test_every_stored_way_to_decode_can_be_scored_again(tmp_path, monkeypatch):
     corpus = PreparedCorpus(tmp_path / "data/results" / result["corpus"]["name"])
     for split in decoding.SPLITS:
         _, references = corpus.text(split)
-        for system in decoding.systems():
-            lines = read_lines(ROOT / decoding.outputs(system, split))
-            bleu = sacrebleu.corpus_bleu(lines, [references]).score
-            assert bleu == pytest.approx(result["scores"][split][system.name]["bleu"])
+        found = {
+            system.name: read_lines(ROOT / decoding.outputs(system, split))
+            for system in decoding.systems()
+        }
+        scores = decoding.scores_of(found, references, corpus.languages[1])
+        for name, of_system in scores.items():
+            assert result["scores"][split][name] == pytest.approx(of_system)

@@ -1,6 +1,10 @@
 """Text becomes ids and comes back unchanged."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -155,8 +159,16 @@ def test_the_sentences_are_drawn_from_everywhere():
     assert drawn[-1] >= 400
 
 
-def test_the_same_sentences_are_drawn_each_time():
-    assert known_characters(127) == known_characters(127)
+def test_the_same_sentences_are_drawn_in_every_process():
+    command = "import test_tokenizer as t; print(*t.known_characters(127))"
+    here = Path(__file__).parent
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", command],
+        **{"cwd": here, "capture_output": True, "text": True, "encoding": "utf-8"},
+        env={**os.environ, "PYTHONPATH": str(here.parent), "PYTHONUTF8": "1"},
+        check=True,
+    )
+    assert elsewhere.stdout.split() == known_characters(127)
 
 
 def test_an_interruption_while_reading_is_passed_on():

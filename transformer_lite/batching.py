@@ -232,7 +232,7 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
         ValueError: The processes cannot share so many batches evenly.
     """
     wanted = config.global_batch_tokens or config.batch_tokens
-    number = max(1, round(wanted / config.batch_tokens))
+    number = round(wanted / config.batch_tokens)
     if number % world_size:
         each = -(-number // world_size)  # rounded up
         raise ValueError(

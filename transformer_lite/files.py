@@ -65,8 +65,10 @@ def new_folder(out: Path) -> Iterator[Path]:
     If the block fails, nothing is left of it.
 
     Raises:
-        ValueError: `out` exists, or another process is making it.
+        ValueError: `out` has no name, exists, or is being made by another process.
     """
+    if not out.name:
+        raise ValueError(f"{out}: no name for a folder; give --out one to make")
     elsewhere = f"{out}: another process is making it; wait until it is done"
     partial = out.with_name(out.name + ".partial")
     with only_process(out.with_name(out.name + ".lock"), elsewhere):

@@ -22,10 +22,9 @@ sys.path.insert(0, str(ROOT))
 
 from results import decoding, paper  # noqa: E402
 from results.files import read_json  # noqa: E402
-from results.runs import GPU_RUNS, RECIPES, RUNS, TATOEBA_2018  # noqa: E402
+from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
 from transformer_lite.book.results import DIGEST  # noqa: E402
-from transformer_lite.config import load_recipe  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
 FOLDER = "https://github.com/transformer-lite/transformer-lite/blob/main/results"
@@ -37,7 +36,8 @@ Results = Mapping[str, Sequence[Result]]
 AIM = {"bleu": 39.5, "lowercased_bleu": 41.0}
 """For Multi30k, English to German; the second is Wu et al.'s of 2021."""
 
-BASE_WARMUP = load_recipe(RECIPES / "table_3.toml").train.warmup_steps
+TRAIN = {run.experiment: run.settings().train for run in (*RUNS, *GPU_RUNS)}
+"""How each experiment is trained."""
 
 HEAD = f"""<!-- Written by book/tools/make_results.py; do not edit. -->
 # Results
@@ -46,8 +46,8 @@ Every score of a model of ours on this page comes from a real run. The run's fil
 [`results/`]({FOLDER})
 holds the complete configuration, the seed, the checksums of the text, versions, commit,
 hardware, the learning curve and the scores; what it translated or parsed is beside it,
-so that you can score it again without training. `make results` makes the runs that are
-missing.
+so that you can compute BLEU, chrF and F1 again without training. Perplexity needs the
+weights, most of which are not kept. `make results` makes the runs that are missing.
 
 Where several seeds were trained, a cell shows their mean and, in brackets, the lowest
 and the highest.
@@ -188,7 +188,9 @@ def _table_3(results: Results, scale: str) -> str:
     parts = [
         f"## Table 3: {SCALES[scale]}\n",
         "The rows of the paper's Table 3, all smaller by the same factors, trained on "
-        "Multi30k from English to German. As in the paper, "
+        f"Multi30k from English to German for {TRAIN[f'{scale}/base'].max_steps:,} "
+        f"steps, big for {TRAIN[f'{scale}/big'].max_steps:,} (the translator above: "
+        f"{TRAIN['multi30k_en_de'].max_steps:,}). As in the paper, "
         "checkpoints are not averaged. Perplexity is per token, and BLEU is "
         "sacrebleu's on cased, detokenized text with beam 4, both on the validation "
         "set. The paper's numbers are from newstest2013 and from far larger "
@@ -254,7 +256,7 @@ def warm_up(results: Results) -> str:
         return ""
     base = results.get("table_3/base", [])
     if base:
-        found[BASE_WARMUP]["post_norm"] = base
+        found[TRAIN["table_3/base"].warmup_steps]["post_norm"] = base
     lines = [
         [steps]
         + [
@@ -267,9 +269,10 @@ def warm_up(results: Results) -> str:
         [
             "## Warm-up\n",
             "Perplexity on the validation set at the end of training. The base row of "
-            "our Table 3, with Equation 3 cut off at another step: the earlier, the "
-            "higher its peak, and once the warm-up is over, all rates are the same. A "
-            "warm-up of 1 step is none; one of 4,000 is not over when training ends.\n",
+            "our Table 3, with another warm-up in Equation 3: the shorter, the higher "
+            "the rate's peak; once it is over, all rates are the same. A warm-up of 1 "
+            f"step is none; one of 4,000 is not over when training ends, after "
+            f"{TRAIN['table_3/base'].max_steps:,} steps.\n",
             table(["Warm-up steps", "Post-norm (the paper)", "Pre-norm"], lines),
         ]
     )
@@ -326,10 +329,13 @@ def translation(results: Results) -> str:
             "Width, batch, dropout, rate and warm-up for Multi30k were chosen by hand, "
             "for the Transformer, by the validation set from English to German, in "
             "trials of which no record is kept; depth, vocabulary and smoothing were "
-            "not searched. The other directions use the same recipe; Tatoeba's differs "
-            "in vocabulary and dropout, neither of which was searched. The recurrent "
-            "models keep batch, dropout and warm-up, but are twice as wide, so their "
-            "rate is lower by √2. The toy grammar has a recipe of its own.\n",
+            "not searched. Seed 1 is one of these trials: it has the recipe's "
+            "configuration, but ran before the recipe was committed, so that the "
+            "commits in its file hold an older one. The other directions use the same "
+            "recipe; Tatoeba's differs in vocabulary and dropout, neither of which was "
+            "searched. The recurrent models keep batch, dropout and warm-up, but are "
+            "twice as wide, so their rate is lower by √2. The toy grammar has a recipe "
+            "of its own.\n",
             _short_of_aim(results.get("multi30k_en_de", ())) + edition,
             table(header, lines),
         ]
@@ -418,7 +424,7 @@ def parsing(results: Results) -> str:
     header = ["Treebank", "Split", "Sentences", "Outputs that are trees", "F1 of these"]
     header += ["F1 of all", "Perplexity", "Beam, α", "Million target tokens trained on"]
     tried = searches(results)
-    counted = json.loads(COUNTS.read_text(encoding="utf-8"))
+    counted = read_json(COUNTS)
     floor = " and ".join(
         f"{counted[name]['right_branching']['f1']:.1f} ({treebank})"
         for name, treebank in TREEBANKS.items()
@@ -428,11 +434,11 @@ def parsing(results: Results) -> str:
         [
             "## Parsing\n",
             "Labelled bracket F1 as EVALB counts it: of the outputs that are trees "
-            "over their sentence, and of all, where any other output has no bracket "
-            "and lacks all. Beam and α were chosen on the validation set. The paper's "
-            "parser reached 91.3 with the forty thousand trees of the whole Wall "
-            "Street Journal part and a model as wide as big. A tree that branches to "
-            "the right at every word needs no model; its F1 on the test set: "
+            "over their sentence, and of all, any other output counting as one without "
+            "brackets. Beam and α were chosen on the validation set. The paper's "
+            "parser reached 91.3 with forty thousand trees of the Wall Street Journal "
+            "part and a model as wide as the big one. A tree that branches to the "
+            "right at every word needs no model; its F1 on the test set: "
             f"{floor}.\n",
             table(header, lines),
             *(["What each search gave there, F1 of all:\n", tried] if tried else []),
@@ -498,7 +504,7 @@ def time_and_others(results: Results) -> str:
         return ""
     hours = sum(result["training"]["minutes"] for result in every) / 60
     unknown = sum(result["training"]["wall_minutes"] is None for result in every)
-    told = f"For {unknown}, begun before wall time was recorded, it is not known. "
+    told = f"Wall time is in the files, too; of {unknown} it is not known. "
     return "\n".join(
         [
             "## Hours, and other runs\n",

@@ -14,7 +14,6 @@ from transformer_lite.data import corpora, downloads
 from transformer_lite.data.corpora import (
     MULTI30K_MIRRORS,
     MULTI30K_SHA256,
-    Fault,
     PairsFile,
     ParallelFiles,
     ToySplit,
@@ -22,6 +21,7 @@ from transformer_lite.data.corpora import (
     load_corpus,
 )
 from transformer_lite.data.downloads import DATA_VARIABLE
+from transformer_lite.data.pairs import Fault
 
 
 def files(folder, source, target):

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from transformer_lite.data import prepare as module
 from transformer_lite.data import store
-from transformer_lite.data.corpora import Corpus, Fault, corpus_of_files
+from transformer_lite.data.corpora import Corpus, corpus_of_files
+from transformer_lite.data.pairs import Fault
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import IDS, PreparedCorpus
 from transformer_lite.files import only_process
@@ -377,21 +378,26 @@ class Line(str):
     __slots__ = ("__weakref__",)
 
 
-def test_no_more_than_two_chunks_of_the_corpus_are_in_memory(tmp_path, small_chunks):
-    alive, most = weakref.WeakSet(), 0
+def test_no_more_is_in_memory_than_the_sample_and_then_two_chunks(
+    tmp_path, small_chunks
+):
+    alive, most = weakref.WeakSet(), []
 
     class Watched:
         def __iter__(self):
-            nonlocal most
+            most.append(0)
             for number, pair in enumerate(TRAIN * 7):
                 lines = tuple(Line(f"{text} {number}") for text in pair)
                 alive.update(lines)
-                most = max(most, len(alive))
+                most[-1] = max(most[-1], len(alive))
                 yield lines
 
-    prepare(corpus_of(Watched()), tmp_path / "out", VOCAB_SIZE, 256, False)
-    assert len(TRAIN * 7) > 10 * CHUNK
-    assert CHUNK <= most <= 4 * CHUNK + 4
+    sample = 101
+    prepare(corpus_of(Watched()), tmp_path / "out", VOCAB_SIZE, 256, False, sample)
+    for_vocabulary, for_ids = most
+    assert len(TRAIN * 7) > max(sample, 10 * CHUNK)
+    assert sample <= for_vocabulary <= sample + 4
+    assert CHUNK <= for_ids <= 4 * CHUNK + 4
 
 
 def contents(folder):

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from transformer_lite.data import downloads, treebanks
-from transformer_lite.data.corpora import Fault
 from transformer_lite.data.downloads import DATA_VARIABLE
+from transformer_lite.data.pairs import Fault
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.treebanks import (

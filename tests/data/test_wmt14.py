@@ -1,13 +1,17 @@
 """WMT 2014 as the `datasets` library gives it, by a stand-in: no hub is asked here."""
 
+import json
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from transformer_lite.data.corpora import load_corpus
+from transformer_lite.data.pairs import Fault
+from transformer_lite.data.prepare import prepare
 from transformer_lite.tokenizer import RESERVED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,18 +103,29 @@ def test_a_split_can_be_read_twice(library):
 
 
 @pytest.mark.parametrize("bad", ["", "  ", "a\nb", *(f"a{c}b" for c in RESERVED)])
-def test_training_pairs_that_are_no_text_are_left_out(library, monkeypatch, bad):
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_pairs_that_are_no_text_are_named_by_their_row(
+    library, monkeypatch, bad, split
+):
     answer(monkeypatch, library, [("eins", "one"), ("zwei", bad), ("drei", "three")])
-    train = load_corpus("wmt14", "en", "de").splits["train"]
-    assert list(train) == [("one", "eins"), ("three", "drei")]
+    first, fault, last = load_corpus("wmt14", "en", "de").splits[split]
+    assert (first, last) == (("one", "eins"), ("three", "drei"))
+    assert isinstance(fault, Fault)
+    assert fault.place == f"wmt14, {split}, row 2"
+    assert last.place == f"wmt14, {split}, row 3"
 
 
-@pytest.mark.parametrize("split", ["valid", "test"])
-def test_held_out_pairs_are_never_left_out(library, monkeypatch, split):
-    answer(monkeypatch, library, [("eins", "one"), ("", "two")])
-    pairs = load_corpus("wmt14", "en", "de").splits[split]
-    with pytest.raises(ValueError, match=f"wmt14, {split}, row 2: empty, .*; prepare"):
-        list(pairs)
+def test_what_is_left_out_is_counted(library, monkeypatch, tmp_path):
+    pairs = [("", "one"), ("zwei drei", "two three"), ("vier", "four " * 40)]
+    answer(monkeypatch, library, [*pairs, *20 * [("fünf", "five")]])
+    corpus = load_corpus("wmt14", "en", "de")
+    valid = 3 * [("five", "fünf")]
+    corpus = replace(corpus, splits={"train": corpus.splits["train"], "valid": valid})
+    with pytest.raises(ValueError, match="wmt14, train, row 1: empty; prepare files"):
+        prepare(corpus, tmp_path / "all", 40, 30, skip_unusable=False)
+    prepare(corpus, tmp_path / "usable", 40, 30, skip_unusable=True)
+    made = json.loads((tmp_path / "usable" / "corpus.json").read_text(encoding="utf-8"))
+    assert made["left_out"] == {"empty": 1, "more tokens than --max-length 30": 1}
 
 
 def test_without_the_library_it_says_how_to_install_it(monkeypatch):

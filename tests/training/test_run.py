@@ -335,9 +335,14 @@ def test_missing_data_is_named_and_no_run_is_begun(recipe, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_batches_too_small_for_the_data_are_named(recipe, tmp_path):
-    small = changed(recipe, "train", batch_tokens=2)
-    with pytest.raises(ValueError, match="batch_tokens = 2 has no room"):
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_batches_too_small_for_the_data_are_named(recipe, tmp_path, split):
+    splits = {"train": PAIRS, "valid": PAIRS[:5]}
+    splits[split] = [*splits[split], (20 * " one",) * 2]
+    prepare(Corpus("long", splits), tmp_path / "long", 40, 64, skip_unusable=False)
+    small = changed(replace(recipe, data=tmp_path / "long"), "train", batch_tokens=18)
+    message = rf"long: {split} has a sentence of .* train.batch_tokens = 18 has no room"
+    with pytest.raises(ValueError, match=message):
         train_recipe(small, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -12,9 +12,11 @@ from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer_lite.attention import explicit_attention
+from results.models import MODELS
+from transformer_lite.attention import explicit_attention, fused_attention
 from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
+from transformer_lite.layers import DecoderLayer
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
@@ -22,6 +24,7 @@ from transformer_lite.tokenizer import PAD
 from transformer_lite.training import checkpoint
 from transformer_lite.training.step import (
     Objective,
+    causal_attention,
     train_step,
     use_causal_kernels,
 )
@@ -258,6 +261,17 @@ def test_causal_kernels_leave_other_masks_to_a_search():
     expected = scores()
     use_causal_kernels(model)
     assert torch.equal(scores(), expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_that_is_compared_can_be_trained_by_causal_kernels(name):
+    config = ModelConfig(vocab_size=17, num_layers=2, d_model=6, d_ff=7, num_heads=2)
+    model = MODELS[name](config)
+    use_causal_kernels(model)
+    changed = [part for part in model.modules() if isinstance(part, DecoderLayer)]
+    assert len(changed) == (0 if name.startswith("recurrent") else 2)
+    assert all(p.self_attention.attention is causal_attention for p in changed)
+    assert all(p.cross_attention.attention is fused_attention for p in changed)
 
 
 def test_an_attention_that_is_written_out_stays_so():

@@ -20,8 +20,9 @@ class Average(Verb):
 
     folder: Positional[Path]
     """The run's folder."""
-    last: int = 5
-    """How many checkpoints."""
+    last: int | None = None
+    """How many checkpoints; by default as many as the run itself averages, if so many
+    are there."""
 
     def run(self) -> None:
         """Write average.safetensors beside the checkpoints."""
@@ -34,11 +35,13 @@ class Average(Verb):
                 f"{folder.checkpoints}: no checkpoints to average; give the "
                 "folder of a run that has some"
             )
-        if not 1 <= self.last <= len(paths):
+        last = self.last
+        if last is None:
+            last = min(folder.recipe().train.average_checkpoints, len(paths))
+        if not 1 <= last <= len(paths):
             raise ValueError(
                 f"{folder.checkpoints}: has {len(paths)} checkpoints, and --last is "
-                f"{self.last}; give --last {len(paths)} or less, and at least 1"
+                f"{last}; give --last {len(paths)} or less, and at least 1"
             )
-        averaged = checkpoint.average(paths[-self.last :])
-        checkpoint.save_weights(folder.average, averaged)
-        print(f"averaged {', '.join(path.stem for path in paths[-self.last :])}")
+        checkpoint.save_weights(folder.average, checkpoint.average(paths[-last:]))
+        print(f"averaged {', '.join(path.stem for path in paths[-last:])}")

@@ -50,6 +50,9 @@ class Evaluate(Search):
                 "its corpus; have it translate a file (transformer-lite translate "
                 f"{self.folder} FILE --out OUT), then: sacrebleu REFERENCE -i OUT"
             )
+        for path in (self.translations, self.json):
+            if path and path.is_dir():
+                raise ValueError(f"{path}: a folder; give the name of a file")
         folder = self.trained()
         recipe = folder.recipe()
         corpus = PreparedCorpus(self.data or self._usual_data(folder, recipe))

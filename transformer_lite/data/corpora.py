@@ -15,44 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 from transformer_lite.data.downloads import DATA_VARIABLE, downloaded, provided
+from transformer_lite.data.pairs import Fault, SentencePair, fault_of
 from transformer_lite.data.tatoeba import folder_of, tatoeba_splits
 from transformer_lite.data.toy import generate_pairs
 from transformer_lite.data.wmt14 import wmt14_splits
-from transformer_lite.tokenizer import RESERVED
-
-SentencePair = tuple[str, str]
-
-
-class PlacedPair(SentencePair):
-    """A pair of which it is known where it stands."""
-
-    place: str
-    """Such as a file and a line."""
-
-    @classmethod
-    def at(cls, place: str, pair: SentencePair) -> "PlacedPair":
-        """The pair that stands at this place."""
-        placed = cls(pair)
-        placed.place = place
-        return placed
-
-
-class Fault(NamedTuple):
-    """Stands in a split where a pair cannot be used."""
-
-    kind: str
-    """What is wrong, in words that can be counted: "empty"."""
-    place: str
-    """Where, such as a file and a line."""
-    remedy: str
-    """What to do about it."""
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.kind}; {self.remedy}"
-
 
 _COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 MULTI30K_MIRRORS = tuple(
@@ -86,8 +54,6 @@ _NO_LANGUAGES = set(
     "src trg tgt ref hyp txt tsv csv gz bz xz zip py md tok bpe".split()
 )
 """What names of files end in, too, and that is no language."""
-
-_RESERVED = re.compile(f"[{RESERVED}]")
 
 
 @dataclass(frozen=True)
@@ -329,19 +295,6 @@ def _pair(source: tuple[bytes, str], target: tuple[bytes, str]) -> SentencePair 
     return texts[0], texts[1]
 
 
-def fault_of(text: str, place: str, remedy: str) -> Fault | None:
-    """What is wrong with a sentence at this place, if anything is."""
-    if not text.strip():
-        return Fault("empty", place, remedy)
-    if found := _RESERVED.search(text):
-        return Fault(
-            f"has the character U+{ord(found[0]):04X}, which the tokenizer needs",
-            place,
-            f"remove it, or {remedy}",
-        )
-    return None
-
-
 def lines_of(path: Path) -> Iterator[bytes]:
     """The lines of a file without their ends and without a byte order mark."""
     try:
@@ -352,7 +305,7 @@ def lines_of(path: Path) -> Iterator[bytes]:
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; check the path") from None
-    except (gzip.BadGzipFile, zlib.error, EOFError, IsADirectoryError) as error:
+    except (OSError, zlib.error, EOFError) as error:  # BadGzipFile is an OSError
         raise ValueError(
             f"{path}: cannot be read ({error}); give a text file, plain or gzipped"
         ) from error

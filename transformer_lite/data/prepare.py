@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 
 from tqdm import tqdm
 
-from transformer_lite.data.corpora import Corpus, Fault, SentencePair
+from transformer_lite.data.corpora import Corpus
 from transformer_lite.data.journal import Journal, append_pairs
+from transformer_lite.data.pairs import Fault, SentencePair
 from transformer_lite.files import only_process
 from transformer_lite.tokenizer import VOCAB_SENTENCES, Tokenizer
 
@@ -66,6 +67,8 @@ def prepare(
         "skip_unusable": skip_unusable,
         "vocab_sentences": vocab_sentences,
     }
+    if not out.name:
+        raise ValueError(f"{out}: no name for a folder; give --out one to make")
     busy = f"{out}: another process is preparing it; wait, or give another --out"
     with only_process(out.with_name(out.name + ".lock"), busy):
         request = {"corpus": corpus.origin, **options} if corpus.origin else None

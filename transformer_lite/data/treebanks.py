@@ -20,21 +20,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_lite.data.corpora import (
-    Corpus,
-    Fault,
-    PlacedPair,
-    SentencePair,
-    fault_of,
-    lines_of,
-    stamp,
-)
+from transformer_lite.data.corpora import Corpus, lines_of, stamp
 from transformer_lite.data.downloads import (
     DATA_VARIABLE,
     download_folder,
     downloaded,
     provided,
 )
+from transformer_lite.data.pairs import Fault, PlacedPair, SentencePair, fault_of
 from transformer_lite.data.trees import (
     TREES,
     Tree,

@@ -30,7 +30,7 @@ from transformer_lite.training.folder import RunFolder, training_path
 Weights = dict[str, Tensor]
 
 RESUMABLE = 2
-"""How many checkpoints keep the optimizer's state, three times the weights' size."""
+"""How many checkpoints keep the optimizer's state, twice the weights' size."""
 
 
 def weights_of(model: nn.Module) -> Weights:
@@ -89,7 +89,7 @@ def _remedy(path: Path) -> str:
 
 
 def save_training(path: Path, training: dict[str, Any]) -> None:
-    """Write optimizer, position and random state so that no half file is left."""
+    """Write optimizer, schedule and position so that no half file is left."""
     write_whole(path, lambda partial: torch.save(training, partial))
 
 
@@ -143,11 +143,11 @@ def prune(folder: RunFolder, newest: Path, keep: int) -> None:
         folder: The run's folder.
         newest: The checkpoint just written. Later ones belong to steps that are being
             taken again.
-        keep: How many regular checkpoints stay. One that a signal caused gives way to
-            the next.
+        keep: How many regular checkpoints stay, at least `RESUMABLE`. One that a
+            signal caused gives way to the next.
     """
     regular = [path for path in folder.step_checkpoints() if path <= newest]
-    kept = sorted({*regular[-keep:], newest})
+    kept = sorted({*regular[-max(keep, RESUMABLE) :], newest})
     for path in set(folder.resumable_checkpoints()) - set(kept):
         path.unlink()
     resumable = {training_path(path) for path in kept[-RESUMABLE:]}

@@ -40,7 +40,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.json"
-        """The recipe that the run began with."""
+        """The recipe that the run was last started with."""
         self.tokenizer = path / "tokenizer.model"
         """The vocabulary."""
         self.corpus = path / "corpus.json"

@@ -102,8 +102,8 @@ def _train_recipe(
             processes.rank,
             processes.world_size,
         )
-        validation = fixed_batches(*valid, recipe.train.batch_tokens)
         _require_room(recipe, {"train": (src, tgt), "valid": valid}, corpus.folder)
+        validation = fixed_batches(*valid, recipe.train.batch_tokens)
         watch = samples(model, corpus, recipe.search) if samples else dict
         trainer = Trainer(
             model, stream, validation, recipe.train, out, processes, watch
@@ -178,14 +178,20 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
 def _require_room(
     recipe: Recipe, splits: Mapping[str, tuple[Sequences, Sequences]], data: Path
 ) -> None:
-    """See that every sentence fits into the model before hours have gone by."""
+    """See that every sentence fits, before hours have gone by."""
     max_len, max_extra = recipe.model.max_len, recipe.search.max_extra
+    batch = recipe.train.batch_tokens
     for split, sides in splits.items():
         longest = 1 + max(int(side.lengths.max()) for side in sides)
         if longest > max_len:
             raise ValueError(
                 f"{data}: {split} has a sentence of {longest} tokens, longer "
                 f"than model.max_len = {max_len}; give a larger one"
+            )
+        if longest > batch:
+            raise ValueError(
+                f"{data}: {split} has a sentence of {longest} tokens, for which "
+                f"train.batch_tokens = {batch} has no room; give a larger one"
             )
     longest = 1 + int(splits["valid"][0].lengths.max())
     if longest > max_len - max_extra:

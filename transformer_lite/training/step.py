@@ -20,13 +20,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from transformer_lite.attention import fused_attention
 from transformer_lite.batching import Batch
+from transformer_lite.layers import DecoderLayer
 from transformer_lite.loss import (
     LossSums,
     fused_label_smoothed_loss,
     label_smoothed_loss,
     perplexity,
 )
-from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import PAD
 from transformer_lite.training.distributed import ONE_CPU, Processes
 from transformer_lite.training.hardware import Precision, autocast
@@ -94,11 +94,13 @@ def causal_attention(
     return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
-def use_causal_kernels(model: Transformer) -> None:
+def use_causal_kernels(model: nn.Module) -> None:
     """Train the decoder's self-attention by `causal_attention`; results are equal."""
-    for layer in model.decoder.layers:
-        if layer.self_attention.attention is fused_attention:
-            layer.self_attention.attention = causal_attention
+    for part in model.modules():
+        if isinstance(part, DecoderLayer):
+            attention = part.self_attention
+            if attention.attention is fused_attention:
+                attention.attention = causal_attention
 
 
 class StepReport:

@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from transformer_lite.batching import Batch, BatchStream, StepBatches, prefetch
 from transformer_lite.config import TrainConfig
+from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.loss import perplexity
 from transformer_lite.training import checkpoint
 from transformer_lite.training.checkpoint import TrainingState
@@ -333,8 +334,9 @@ class Trainer:
         if self.config.compile:
             # Layer by layer: all layers of a kind share one compilation, and while the
             # first layers still compute, the last ones' gradients are sent already.
-            for layer in [*self.model.encoder.layers, *self.model.decoder.layers]:
-                layer.compile(dynamic=True)
+            for part in self.model.modules():
+                if isinstance(part, (EncoderLayer, DecoderLayer)):
+                    part.compile(dynamic=True)
         objective = Objective(self.model, self.config.label_smoothing, self.precision)
         if self.processes.world_size == 1:
             return objective
