@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -612,6 +613,29 @@ def test_a_stored_result_is_whole_and_of_this_table(run, monkeypatch):
     for split, scores in result["scores"].items():
         outputs = read_lines(run.outputs(split))
         assert len(outputs) == scores["sentences"]
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_every_commit_that_a_recording_names_is_in_the_history():
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("needs the whole history")
+    named = defaultdict(set)
+    field = re.compile(r'"(?:commits?|scored_at)": (\[[^]]*\]|"\w+")')
+    for folder in ("results", "transformer_lite/book"):
+        for path in (ROOT / folder).rglob("*.json"):
+            for found in field.findall(path.read_text(encoding="utf-8")):
+                for commit in re.findall(r"\w+", found):
+                    named[commit].add(path.name)
+    assert len(named) > 20
+    lost = {
+        commit: files
+        for commit, files in named.items()
+        if git("merge-base", "--is-ancestor", commit, "HEAD").returncode
+    }
+    assert lost == {}
 
 
 @with_data
