@@ -276,6 +276,14 @@ def test_processes_that_cannot_share_a_step_evenly_are_told_a_size_that_works(
     assert batches * each == pytest.approx(together, rel=0.01)
 
 
+def test_a_step_smaller_than_a_batch_is_refused():
+    config = TrainConfig(batch_tokens=3125, global_batch_tokens=3124)
+    with pytest.raises(
+        ValueError, match=r"= 3124 is less than train\.batch_tokens = 3"
+    ):
+        batches_per_step(config, 1)
+
+
 def test_a_run_cannot_resume_on_a_number_of_processes_that_would_change_its_steps():
     config = TrainConfig(batch_tokens=3125, global_batch_tokens=25_000)
     assert [batches_per_step(config, world_size) for world_size in (8, 4, 1)] == [8] * 3

@@ -81,7 +81,7 @@ IMPOSSIBLE = [
     (TrainConfig, "checkpoint_every", 0),
     (TrainConfig, "validate_every", -1),
     (TrainConfig, "precision", "fp8"),
-    *((TrainConfig, "global_batch_tokens", value) for value in (0, -1, 24_999)),
+    *((TrainConfig, "global_batch_tokens", value) for value in (0, -1)),
     *((TrainConfig, "checkpoint_minutes", value) for value in (0, -1.0, math.nan)),
     (TrainConfig, "seed", -1),
     (SearchConfig, "beam_size", 0),

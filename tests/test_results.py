@@ -20,6 +20,7 @@ import jsonschema
 import pytest
 import sacrebleu
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
@@ -498,6 +499,15 @@ def test_a_run_that_is_being_scored_is_not_made_by_another(made, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(evidence, "record", record)
         assert make.make(SMALL)
+
+    def prepare(corpus):  # meanwhile another process is done
+        away.rename(SMALL.result)
+
+    away = SMALL.result.rename(made / "away")
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "prepare", prepare)
+        patch.setattr(evidence, "record", None)
+        assert make.make(SMALL)
     before = SMALL.result.stat()
     monkeypatch.setattr(make, "RUNS", (SMALL,))
     assert make.main(one=SMALL.name) == 0  # made since, so left alone
@@ -623,12 +633,15 @@ def test_every_commit_that_a_recording_names_is_in_the_history():
     if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         pytest.skip("needs the whole history")
     named = defaultdict(set)
-    field = re.compile(r'"(?:commits?|scored_at)": (\[[^]]*\]|"\w+")')
+    field = re.compile(r'"(?:commits?|scored_at)":\s*(\[[^]]*\]|"[^"]*")')
     for folder in ("results", "transformer_lite/book"):
         for path in (ROOT / folder).rglob("*.json"):
             for found in field.findall(path.read_text(encoding="utf-8")):
-                for commit in re.findall(r"\w+", found):
+                for commit in re.findall(r'"([^"]+)"', found):
                     named[commit].add(path.name)
+    heads = ROOT / "transformer_lite" / "book" / "heads.safetensors"
+    with safe_open(heads, "pt") as file:
+        named[json.loads(file.metadata()["commit"])].add(heads.name)
     assert len(named) > 20
     lost = {
         commit: files

@@ -20,8 +20,10 @@ from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.training.folder import RunFolder
 
-PARSED = [run for run in RUNS if (ROOT / constrained.outputs(run, "test")).exists()]
-"""Runs whose constrained trees are kept; those of the first two are not."""
+RECORDED = json.loads(constrained.RECORDING.read_text(encoding="utf-8")).keys()
+SCORES_ALONE = {"parsing/penn_treebank_sample", "parsing/craft"}
+"""Runs that were parsed before their trees were kept."""
+PARSED = [run for run in RUNS if run.experiment in RECORDED - SCORES_ALONE]
 KNOWN = ["(NP", "(S", ")NP", ")S", "DT", "NN"]
 SENTENCES = ["the dog barks", "a cat", "the cat sees a dog"]
 TREE = "(S (NP (DT the) (NN dog)) (NN barks))"
@@ -111,6 +113,31 @@ def test_weights_of_another_training_are_refused(tmp_path, monkeypatch, part):
     corpus = SimpleNamespace(checksums=lambda: checksums)
     with pytest.raises(ValueError, match=f"has another {part} than results/parsing"):
         constrained.require_same(run, folder, corpus)
+
+
+def test_the_trees_that_are_scored_are_kept(untrained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tokenizer, model = untrained
+    run = next(run for run in RUNS if run.name == "parsing/craft-1")
+    references = ["(S DT NN NN )S", "(NP DT NN )NP", "(S DT NN NN (NP DT NN )NP )S"]
+    corpus = SimpleNamespace(
+        text=lambda split: (SENTENCES, references), tokenizer=tokenizer
+    )
+    recipe = SimpleNamespace(model=None)
+    folder = SimpleNamespace(recipe=lambda: recipe, average=None)
+    for name, value in (
+        ("PreparedCorpus", lambda path: corpus),
+        ("RunFolder", lambda path: folder),
+        ("MODELS", {run.model: lambda config: model}),
+        ("require_same", lambda *_: None),
+        ("load_weights", lambda *_: None),
+    ):
+        monkeypatch.setattr(constrained, name, value)
+    scores = constrained.scores_of(run, tmp_path)
+    for words, name in (("test", "f1_all"), ("random_words", "f1_of_random_words")):
+        trees = read_lines(constrained.outputs(run, words))
+        found = score_brackets(SENTENCES, references, trees).f1_all
+        assert scores[name] == pytest.approx(found, abs=1e-4)
 
 
 @with_data

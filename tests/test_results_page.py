@@ -194,7 +194,7 @@ def test_the_page_says_how_long_all_runs_took():
     other["training"] |= {"minutes": 200.0, "wall_minutes": 201.0}
     shown = page.time_and_others({"a": [one], "b": [other]})
     assert "The training steps of all 2 runs above took 5 hours" in shown
-    assert "of 1 it is not known" in shown
+    assert "wall time, too, but for 1 of the runs" in shown
     assert page.time_and_others({}) == ""
 
 

@@ -229,9 +229,15 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
     The recipe alone decides: a run that resumes on other machines takes the same steps.
 
     Raises:
-        ValueError: The processes cannot share so many batches evenly.
+        ValueError: A step is smaller than a batch, or the processes cannot share its
+            batches evenly.
     """
     wanted = config.global_batch_tokens or config.batch_tokens
+    if wanted < config.batch_tokens:
+        raise ValueError(
+            f"train.global_batch_tokens = {wanted} is less than train.batch_tokens = "
+            f"{config.batch_tokens}; give at least as much, or smaller batches"
+        )
     number = round(wanted / config.batch_tokens)
     if number % world_size:
         each = -(-number // world_size)  # rounded up

@@ -94,8 +94,8 @@ class TrainConfig:
     """Most source tokens and most target tokens of a batch, with padding (§5.1).
     A process holds one batch at a time in its memory."""
     global_batch_tokens: int | None = None
-    """Tokens of a whole step, rounded to whole batches. All processes share these: how
-    many there are never changes a step. By default a step is one batch."""
+    """Tokens of a whole step, rounded to whole batches, which all processes share: the
+    number of processes never changes a step. By default a step is one batch."""
     max_steps: int = 100_000
     """Optimizer steps of the whole run (§5.2)."""
     warmup_steps: int = 4_000
@@ -137,9 +137,6 @@ class TrainConfig:
             value = getattr(self, name)
             positive = value is None or 0 < value < math.inf
             _require(self, name, positive, "give more than 0, or leave it out")
-        whole, remedy = self.global_batch_tokens, "give at least batch_tokens"
-        enough = whole is None or whole >= self.batch_tokens
-        _require(self, "global_batch_tokens", enough, f"{remedy} = {self.batch_tokens}")
         _require(self, "rate_scale", 0 < self.rate_scale < math.inf, "give more than 0")
         _require(self, "seed", 0 <= self.seed < 2**63, "give 0 or more")
         _require(

@@ -328,14 +328,14 @@ def translation(results: Results) -> str:
             "of the test sentences. Beam 4, α = 0.6, the mean of the last checkpoints. "
             "Width, batch, dropout, rate and warm-up for Multi30k were chosen by hand, "
             "for the Transformer, by the validation set from English to German, in "
-            "trials of which no record is kept; depth, vocabulary and smoothing were "
-            "not searched. Seed 1 is one of these trials: it has the recipe's "
-            "configuration, but ran before the recipe was committed, so that the "
-            "commits in its file hold an older one. The other directions use the same "
-            "recipe; Tatoeba's differs in vocabulary and dropout, neither of which was "
-            "searched. The recurrent models keep batch, dropout and warm-up, but are "
-            "twice as wide, so their rate is lower by √2. The toy grammar has a recipe "
-            "of its own.\n",
+            "trials of which no other record is kept; depth, vocabulary and smoothing "
+            "were not searched. Seed 1 from English to German is one of these trials: "
+            "it has the recipe's configuration, but began before the recipe was "
+            "committed, so that the first two of the commits in its file hold an older "
+            "one. The other directions use the same recipe; Tatoeba's differs in "
+            "vocabulary and dropout, neither of which was searched. The recurrent "
+            "models keep batch, dropout and warm-up, but are twice as wide, so their "
+            "rate is lower by √2. The toy grammar has a recipe of its own.\n",
             _short_of_aim(results.get("multi30k_en_de", ())) + edition,
             table(header, lines),
         ]
@@ -504,7 +504,7 @@ def time_and_others(results: Results) -> str:
         return ""
     hours = sum(result["training"]["minutes"] for result in every) / 60
     unknown = sum(result["training"]["wall_minutes"] is None for result in every)
-    told = f"Wall time is in the files, too; of {unknown} it is not known. "
+    told = f"The files have the wall time, too, but for {unknown} of the runs. "
     return "\n".join(
         [
             "## Hours, and other runs\n",

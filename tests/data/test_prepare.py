@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from transformer_lite.data import corpora, store
 from transformer_lite.data import prepare as module
-from transformer_lite.data import store
 from transformer_lite.data.corpora import Corpus, corpus_of_files
 from transformer_lite.data.pairs import Fault
 from transformer_lite.data.prepare import prepare
@@ -277,11 +277,35 @@ def test_a_full_disk_is_named_with_its_folder(faulty, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "append_pairs", full)
-    message = rf"{tmp_path / 'out'}\.partial: cannot be written \(No space.*resumes"
+    message = rf"{tmp_path / 'out'}\.partial: cannot be finished \(No space.*resumes"
     with pytest.raises(OSError, match=message):
         prepare(faulty(), tmp_path / "out", VOCAB_SIZE, 30, True)
     monkeypatch.undo()
     assert prepare(faulty(), tmp_path / "out", VOCAB_SIZE, 30, True)
+
+
+def test_a_disk_that_fails_for_a_while_costs_no_work(
+    tmp_path, small_chunks, monkeypatch
+):
+    path = tmp_path / "pairs.txt"
+    text = "".join(f"{source}\t{target}\n" for source, target in TRAIN[:2] * 9)
+    path.write_text(text, encoding="utf-8")
+    corpus = corpus_of_files((path,), (path,))
+    readings, lines_of = iter([False, True]), corpora.lines_of
+
+    def failing(path):
+        fails = next(readings)
+        for number, line in enumerate(lines_of(path)):
+            if fails and number == CHUNK + 2:
+                raise OSError(5, "Input/output error")
+            yield line
+
+    monkeypatch.setattr(corpora, "lines_of", failing)
+    with pytest.raises(OSError, match=r"out\.partial: cannot be finished \(Input/"):
+        prepare(corpus, tmp_path / "out", VOCAB_SIZE // 2, 256, False)
+    assert (tmp_path / "out.partial").exists()
+    monkeypatch.undo()
+    assert prepare(corpus, tmp_path / "out", VOCAB_SIZE // 2, 256, False)
 
 
 def test_what_an_earlier_attempt_left_is_no_hindrance(tmp_path):

@@ -295,6 +295,16 @@ def _pair(source: tuple[bytes, str], target: tuple[bytes, str]) -> SentencePair 
     return texts[0], texts[1]
 
 
+_NO_TEXT_FILE = (
+    gzip.BadGzipFile,
+    zlib.error,
+    EOFError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,  # which Windows raises for a folder
+)
+
+
 def lines_of(path: Path) -> Iterator[bytes]:
     """The lines of a file without their ends and without a byte order mark."""
     try:
@@ -305,10 +315,12 @@ def lines_of(path: Path) -> Iterator[bytes]:
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; check the path") from None
-    except (OSError, zlib.error, EOFError) as error:  # BadGzipFile is an OSError
+    except _NO_TEXT_FILE as error:
         raise ValueError(
             f"{path}: cannot be read ({error}); give a text file, plain or gzipped"
         ) from error
+    except OSError as error:  # of the disk or the network: it may pass
+        raise OSError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
 def _own_tatoeba(languages: tuple[str, str]) -> dict[str, ParallelFiles]:

@@ -96,8 +96,8 @@ def prepare(
             raise
         except OSError as error:
             raise OSError(
-                f"{partial}: cannot be written ({error.strerror or error}); make room, "
-                "and the same command resumes the work"
+                f"{partial}: cannot be finished ({error.strerror or error}); make room "
+                "if the disk is full, and the same command resumes the work"
             ) from error
         return True
 
