@@ -139,7 +139,7 @@ class Tokenizer:
 
 def _drawn(lines: Iterable[str], number: int) -> list[str]:
     """So many of the lines, each as likely as any other, always the same ones."""
-    # Deviation D12. Sentencepiece itself would draw others in each process.
+    # Deviation D12: a sample. Sentencepiece's own would differ in each process.
     generator, drawn = Random(1), []
     for index, line in enumerate(lines):
         if index < number:
