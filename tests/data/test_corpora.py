@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import hashlib
+import io
 import os
 from itertools import count, islice
 from pathlib import Path
@@ -35,6 +36,25 @@ def files(folder, source, target):
 def fault(entries):
     """What is wrong with the first entry that is no pair."""
     return next(str(entry) for entry in entries if isinstance(entry, Fault))
+
+
+def test_a_disk_that_fails_is_no_fault_of_the_text(monkeypatch):
+    class Failing(io.BytesIO):
+        def __next__(self):
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "open", lambda *_: Failing())
+    with pytest.raises(OSError, match=r"^t\.en: cannot be read \(Input/output error\)"):
+        list(corpora.lines_of(Path("t.en")))
+
+
+@pytest.mark.parametrize("path", ["t.en", "t.en/below"])
+def test_a_path_that_is_no_file_is_named(tmp_path, path):
+    (tmp_path / "t.en").mkdir() if path == "t.en" else (tmp_path / "t.en").touch()
+    with pytest.raises(
+        ValueError, match=f"{path}: cannot be read .*; give a text file"
+    ):
+        list(corpora.lines_of(tmp_path / path))
 
 
 def test_pairs_are_the_lines_of_both_files(tmp_path):
