@@ -175,7 +175,7 @@ def require_same(run: Run, folder: RunFolder, corpus: PreparedCorpus) -> None:
 
 def outputs(run: Run, words: str) -> Path:
     """The file of a run's trees over the test set's words, or over random ones."""
-    return Path("results/constrained") / f"{run.corpus}.{words}.txt.gz"
+    return Path("results/constrained") / f"{Path(run.name).name}.{words}.txt.gz"
 
 
 def main(out: Path = RECORDING, root: Path = Path()) -> None:
@@ -201,7 +201,7 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
     for run in runs:
         scores = scores_of(run, root)
         recorded = read_json(out) if out.exists() else {}
-        recorded[run.experiment] = {"run": run.name, **made_by, "scores": scores}
+        recorded[run.name] = {**made_by, "scores": scores}
         write_json(out, recorded)
 
 

@@ -255,9 +255,25 @@ def test_parsing_shows_what_is_no_tree_beside_the_scores_of_trees():
         "scores": {"test": scores | {"perplexity": 2.5}},
     }
     lines = page.parsing({"parsing/craft": [parsed]}).splitlines()
-    line = "| CRAFT | test | 1,234 | 45.7 % | 60.0 | 31.3 | 2.50 | 4, 0.3 | 2.3 |"
+    line = "| CRAFT | test | 1,234 | 1 | 45.7 | 60.0 | 31.3 | 2.50 | 4, 0.3 | 2.3 |"
     assert line in lines
     assert page.parsing({}) == ""
+
+
+def test_parsing_shows_the_mean_and_the_range_of_seeds():
+    scores = {"sentences": 10, "well_formed": 40.0, "f1": 60.0, "perplexity": 2.5}
+    parsed = [
+        {
+            "configuration": {"search": {"beam_size": 4, "alpha": 0.3}},
+            "training": {"target_tokens": 1_000_000},
+            "searches": [{"beam_size": 4, "alpha": 0.3, "score": of_valid}],
+            "scores": {"test": scores | {"f1_all": f1_all}},
+        }
+        for f1_all, of_valid in ((10.0, 11.0), (20.0, 22.0))
+    ]
+    shown = page.parsing({"parsing/craft": parsed})
+    assert "| 2 | 40.0 (40.0–40.0) | 60.0 (60.0–60.0) | 15.0 (10.0–20.0) |" in shown
+    assert "| CRAFT | 11.0 |" in shown  # the search was the first seed's
 
 
 def test_parsing_shows_every_search_that_was_tried():
