@@ -83,7 +83,6 @@ def make(run: Run) -> bool:
         ValueError: Another process makes it, or its folder holds another run.
     """
     at = commit()  # while it trains, the repository may go on
-    is_anew = run.result.exists()
     prepare(run.corpus)
     keep_freed_memory()
     samples = ValidationSamples if run.splits else None
@@ -91,7 +90,7 @@ def make(run: Run) -> bool:
     busy = f"{run.folder}: another process makes this run; wait for its end"
     recipe, model = run.settings(), MODELS[run.model]
     with only_process(run.folder / "make.lock", busy):
-        if run.result.exists() and not is_anew:
+        if run.result.exists():
             return True  # another process has made it meanwhile
         with evidence.session(run, at):
             try:

@@ -320,6 +320,7 @@ def test_a_run_of_other_settings_is_not_taken_for_this_one(made, monkeypatch, na
     monkeypatch.chdir(made)
     run = replace(SMALL, name=f"other/{name}-1", model=name, splits=())
     assert make.make(run)
+    run.result.unlink()
     changed = run.changes | {"train": {**run.changes["train"], "warmup_steps": 7}}
     with pytest.raises(ValueError, match=r"train\.warmup_steps = 150, now it is 7"):
         make.make(replace(run, changes=changed))
@@ -465,12 +466,16 @@ def test_every_process_that_trains_a_run_is_kept_on_record(tmp_path, monkeypatch
 
 def test_a_process_that_trains_nothing_is_not_on_record(made, monkeypatch):
     monkeypatch.chdir(made)
-    before = evidence.sessions_of(SMALL)
-    assert make.make(SMALL)  # nothing was left to train
-    train = {**SMALL.changes["train"], "max_steps": 4, "warmup_steps": 7}
+    run = replace(SMALL, name="group/again-1", splits=())
+    assert make.make(run)
+    before = evidence.sessions_of(run)
+    run.result.unlink()
+    assert make.make(run)  # nothing was left to train
+    run.result.unlink()
+    train = {**run.changes["train"], "max_steps": 4, "warmup_steps": 7}
     with pytest.raises(ValueError, match=r"train\.warmup_steps = 150, now it is 7"):
-        make.make(replace(SMALL, changes={**SMALL.changes, "train": train}))
-    assert evidence.sessions_of(SMALL) == before
+        make.make(replace(run, changes={**run.changes, "train": train}))
+    assert evidence.sessions_of(run) == before
 
 
 def test_a_process_that_repeats_the_last_steps_is_on_record(made, monkeypatch):
@@ -482,6 +487,7 @@ def test_a_process_that_repeats_the_last_steps_is_on_record(made, monkeypatch):
     folder = RunFolder(run.folder)
     for path in (*folder.step_checkpoints(), folder.average):
         path.unlink()
+    run.result.unlink()
     monkeypatch.setattr(make, "commit", lambda: "bbbbbbb")
     assert make.make(run)
     result = json.loads(run.result.read_text(encoding="utf-8"))
@@ -491,19 +497,21 @@ def test_a_process_that_repeats_the_last_steps_is_on_record(made, monkeypatch):
 
 def test_a_run_that_is_being_scored_is_not_made_by_another(made, monkeypatch):
     monkeypatch.chdir(made)
+    away, refused = SMALL.result.rename(made / "away"), []
 
     def record(*_):
         with pytest.raises(ValueError, match="another process makes this run"):
             make.make(SMALL)
+        refused.append(True)
 
     with monkeypatch.context() as patch:
         patch.setattr(evidence, "record", record)
         assert make.make(SMALL)
+    assert refused
 
     def prepare(corpus):  # meanwhile another process is done
         away.rename(SMALL.result)
 
-    away = SMALL.result.rename(made / "away")
     with monkeypatch.context() as patch:
         patch.setattr(make, "prepare", prepare)
         patch.setattr(evidence, "record", None)
@@ -547,6 +555,7 @@ def test_a_run_whose_commits_alone_are_on_record_is_taken_up(made, monkeypatch):
     assert make.make(run)
     (run.folder / "sessions.json").unlink()
     (run.folder / "commits.txt").write_text("aaaaaaa\nbbbbbbb\n")
+    run.result.unlink()
     assert make.make(run)
     result = json.loads(run.result.read_text(encoding="utf-8"))
     require_schema(result)
