@@ -371,8 +371,8 @@ def ways_to_decode(result: Result) -> str:
         "last one as it is. BLEU ± half the width of its 95 % interval over 1,000 "
         "resamplings of the sentences; p is how often chance alone makes as large a "
         "difference from the first line, which has the paper's settings (sacrebleu's "
-        "paired bootstrap). *Hyphens split* is BLEU as the paper has it, on tokenized "
-        "text in which the parts of a compound count. Length is that of the "
+        "paired bootstrap). *Hyphens split* lets the parts of a compound count, as the "
+        "paper's BLEU does, though on sacrebleu's tokens. Length is that of the "
         "translations divided by that of the references.\n",
     ]
     for split, of_split in result["scores"].items():
@@ -395,7 +395,7 @@ def ways_to_decode(result: Result) -> str:
 TREEBANKS = {
     "penn_treebank_sample": "Penn Treebank, NLTK's sample",
     "craft": "CRAFT",
-    "craft_gum": "CRAFT and GUM by a parser",
+    "craft_gum": "CRAFT, and GUM parsed by machine",
 }
 
 
@@ -450,7 +450,11 @@ def parsing(results: Results) -> str:
             "set: "
             f"{floor}.\n",
             table(header, lines),
-            *(["What each search gave there, F1 of all:\n", tried] if tried else []),
+            *(
+                ["F1 of all on the validation set, by search:\n", tried]
+                if tried
+                else []
+            ),
         ]
     )
 
@@ -556,9 +560,10 @@ def render(results: Results, decoded: Result | None = None) -> str:
 
 
 def unbroken(page: str) -> str:
-    """The page with no line's end within a score, its range and its interval."""
+    """The page with no line's end within a score, its range, its interval, or α."""
     page = re.sub(r"(?<=[\d)]) (?=[(±])", "\u00a0", page)
     page = re.sub(r"± (?=\d)", "±\u00a0", page)
+    page = re.sub(r"α = (?=\d)", "α\u00a0=\u00a0", page)
     return re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", page)
 
 
