@@ -175,7 +175,7 @@ def require_same(run: Run, folder: RunFolder, corpus: PreparedCorpus) -> None:
 
 def outputs(run: Run, words: str) -> Path:
     """The file of a run's trees over the test set's words, or over random ones."""
-    return Path("results/constrained") / f"{Path(run.name).name}.{words}.txt.gz"
+    return Path("results/constrained") / f"{run.result.stem}.{words}.txt.gz"
 
 
 def main(out: Path = RECORDING, root: Path = Path()) -> None:
@@ -195,8 +195,8 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
     if not runs:
         sys.exit(
             f"{root / 'runs/results/parsing'}: no trained weights are here; name "
-            "another folder as ROOT, or delete results/parsing/NAME-1.json and make "
-            "it again: python -m results.make --only parsing/NAME-1"
+            "another folder as ROOT, or delete results/parsing/NAME-SEED.json and make "
+            "it again: python -m results.make --only parsing/NAME-SEED"
         )
     for run in runs:
         scores = scores_of(run, root)

@@ -77,11 +77,13 @@ def prepare(corpus: str) -> None:
 
 
 def make(run: Run) -> bool:
-    """Make one run's result in this process; False if a signal stopped it.
+    """Make one run's result, if it is not there; False if a signal stopped it.
 
     Raises:
         ValueError: Another process makes it, or its folder holds another run.
     """
+    if run.result.exists():
+        return True
     at = commit()  # while it trains, the repository may go on
     prepare(run.corpus)
     keep_freed_memory()
@@ -177,8 +179,7 @@ def main(
     if one:
         for run in (*RUNS, *GPU_RUNS):
             if run.name == one:
-                # Another `make results` may have made it since this one began.
-                return 0 if run.result.exists() or make(run) else STOPPED
+                return 0 if make(run) else STOPPED
         sys.exit(f'no run is named "{one}"; --show prints the names, --gpu --show more')
     runs = [run for run in (GPU_RUNS if gpu else RUNS) if fnmatch(run.name, only)]
     decodes = not gpu and fnmatch(decoding.RESULT.stem, only)

@@ -145,19 +145,18 @@ def _parsing() -> Iterator[Run]:
     """Section 6.3: a small treebank, a larger one, and that with a parser's trees."""
     searches = ((1, 0.0), (4, 0.0), (4, 0.3), (4, 0.6), (8, 0.3), (21, 0.3))
     semi_supervised = "the same and 3,707 trees by a parser (semi-supervised)"
-    for name, purpose, tried in (
-        ("penn_treebank_sample-1", "the Wall Street Journal, 3,396 trees", searches),
-        ("craft-1", "biomedical articles, 18,951 trees", searches),
-        ("craft_gum-1", semi_supervised, searches),
-        ("craft_gum-2", semi_supervised, ((4, 0.6),)),  # the first seed's choice
+    for corpus, seed, purpose, tried in (
+        ("penn_treebank_sample", 1, "the Wall Street Journal, 3,396 trees", searches),
+        ("craft", 1, "biomedical articles, 18,951 trees", searches),
+        ("craft_gum", 1, semi_supervised, searches),
+        ("craft_gum", 2, semi_supervised, ((4, 0.6),)),  # the first seed's choice
     ):
-        corpus, _, seed = name.rpartition("-")
         yield Run(
-            name=f"parsing/{name}",
+            name=f"parsing/{corpus}-{seed}",
             purpose=f"Parsing: {purpose}",
             corpus=corpus,
             recipe="parsing" if corpus != "penn_treebank_sample" else "parsing_small",
-            seed=int(seed),
+            seed=seed,
             splits=("valid", "test"),
             searches=tried,
         )

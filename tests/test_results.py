@@ -194,6 +194,9 @@ def test_a_made_run_is_not_made_again(made, monkeypatch, capsys):
     monkeypatch.setattr(make, "make_all", lambda runs, jobs: runs)
     monkeypatch.setattr(conditions, "commit", lambda: "0123456789ab")
     assert make.main("group/*") == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "prepare", None)
+        assert make.make(SMALL)
     kept = SMALL.result.read_text(encoding="utf-8")
     result = json.loads(kept)
     result["training"]["minutes"] = 90.0
@@ -524,13 +527,12 @@ def test_a_run_that_is_being_scored_is_not_made_by_another(made, monkeypatch):
 
 def test_two_processes_do_not_make_the_same_run(made, monkeypatch):
     monkeypatch.chdir(made)
+    run = replace(SMALL, name="group/two-1")
     with (
-        only_process(SMALL.folder / "make.lock", ""),
-        pytest.raises(
-            ValueError, match="group/small-1: another process makes this run"
-        ),
+        only_process(run.folder / "make.lock", ""),
+        pytest.raises(ValueError, match="group/two-1: another process makes this run"),
     ):
-        make.make(SMALL)
+        make.make(run)
 
 
 def test_a_killed_process_counts_until_its_last_metric(tmp_path, monkeypatch):

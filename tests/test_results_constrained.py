@@ -140,6 +140,15 @@ def test_the_trees_that_are_scored_are_kept(untrained, tmp_path, monkeypatch):
         assert scores[name] == pytest.approx(found, abs=1e-4)
 
 
+def test_every_parser_is_recorded():
+    made = {
+        run.name
+        for run in RUNS
+        if run.experiment.startswith("parsing/") and (ROOT / run.result).exists()
+    }
+    assert made == RECORDED
+
+
 @with_data
 @pytest.mark.parametrize("run", PARSED, ids=lambda run: run.name)
 def test_kept_trees_can_be_scored_again(run, tmp_path, monkeypatch):

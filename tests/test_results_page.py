@@ -199,8 +199,8 @@ def test_the_page_says_how_long_all_runs_took():
 
 
 def test_no_line_ends_within_a_score():
-    found = page.unbroken("| en–de | 37.4 (37.2–37.6) ± 1.6 | 8.9 ± 0.5 |")
-    kept = "| en–de | 37.4_(37.2.–.37.6)_±_1.6 | 8.9_±_0.5 |"
+    found = page.unbroken("| en–de | 37.4 (37.2–37.6) ± 1.6 | 8.9 ± 0.5 | α = 0.6 |")
+    kept = "| en–de | 37.4_(37.2.–.37.6)_±_1.6 | 8.9_±_0.5 | α_=_0.6 |"
     assert found == kept.replace("_", "\u00a0").replace(".–.", "\u2060–\u2060")
 
 

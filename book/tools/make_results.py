@@ -403,7 +403,7 @@ def parsing(results: Results) -> str:
     """The book's own Table 4."""
     lines = []
     for name, treebank in TREEBANKS.items():
-        if not (of_treebank := results.get(f"parsing/{name}")):
+        if not (of_treebank := finished(results.get(f"parsing/{name}", []))):
             continue
         search = of_treebank[0]["configuration"]["search"]
         tokens = of_treebank[0]["training"]["target_tokens"]
@@ -560,7 +560,7 @@ def render(results: Results, decoded: Result | None = None) -> str:
 
 
 def unbroken(page: str) -> str:
-    """The page with no line's end within a score, its range, its interval, or α."""
+    """The page with no line's end within a score, its range, its interval or an α."""
     page = re.sub(r"(?<=[\d)]) (?=[(±])", "\u00a0", page)
     page = re.sub(r"± (?=\d)", "±\u00a0", page)
     page = re.sub(r"α = (?=\d)", "α\u00a0=\u00a0", page)
