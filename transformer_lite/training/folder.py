@@ -96,7 +96,7 @@ class RunFolder:
                 "checkpoint of it after --weights"
             ) from None
         except FileNotFoundError:
-            names = sorted(path.name for path in PRETRAINED.iterdir())
+            names = sorted(path.name for path in PRETRAINED.glob("*"))
             close = get_close_matches(str(self.path), names, n=1)
             raise ValueError(
                 f"{self.config}: no such file; give the folder of a run, or the name "
