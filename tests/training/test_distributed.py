@@ -168,8 +168,8 @@ def counted_sum(sums, bucket):
     return default_hooks.allreduce_hook(None, bucket)
 
 
-def as_rank(rank, port, results):
-    """What each of the two processes does; its results go into a file."""
+def become(rank, port):
+    """Set what torchrun would set for one of two processes."""
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -177,6 +177,11 @@ def as_rank(rank, port, results):
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
+
+
+def as_rank(rank, port, results):
+    """What each of the two processes does; its results go into a file."""
+    become(rank, port)
     try:
         with join_processes() as processes:
             own = torch.tensor([rank + 5, 7])
@@ -226,19 +231,35 @@ def as_rank(rank, port, results):
         raise
 
 
+def left_alone(rank, port, results):
+    """The second process dies, and torchrun's signal reaches the first."""
+    become(rank, port)
+    try:
+        with join_processes() as processes:
+            processes.gather(None)
+            if rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            processes.gather(None)
+    except ConnectionError as error:
+        os.kill(os.getpid(), signal.SIGTERM)
+        (results / "said").write_text(str(error))
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """The folder that the two processes write into."""
     return tmp_path_factory.mktemp("ranks")
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
 @pytest.fixture(scope="module")
 def two_processes(results):
     """What rank 0 and rank 1 found."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    multiprocessing.spawn(as_rank, args=(port, results), nprocs=2)
+    multiprocessing.spawn(as_rank, args=(free_port(), results), nprocs=2)
     return [torch.load(results / f"{rank}.pt") for rank in (0, 1)]
 
 
@@ -380,6 +401,17 @@ def test_two_processes_learn_in_half_precision_as_in_fp32(two_processes, precisi
 
 def test_the_first_process_alone_writes(two_processes):
     assert [found["wrote"] for found in two_processes] == [True, False]
+
+
+def test_a_process_says_that_another_is_lost_before_a_signal_ends_it(tmp_path):
+    spawned = multiprocessing.spawn(
+        left_alone, args=(free_port(), tmp_path), nprocs=2, join=False
+    )
+    for process in spawned.processes:
+        process.join(120)
+    assert [process.exitcode for process in spawned.processes] == [0, -signal.SIGKILL]
+    said = (tmp_path / "said").read_text()
+    assert "process 0 lost another process of the run; the last checkpoint" in said
 
 
 def test_a_process_that_is_alone_sums_nothing(monkeypatch):

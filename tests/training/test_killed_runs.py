@@ -158,6 +158,8 @@ max_extra = 3
 
 
 ONE_MACHINE = "--standalone --nproc-per-node 2"
+RESTARTS = 3
+"""One for the process that a test kills; a busy machine may need another."""
 
 
 @pytest.fixture
@@ -174,7 +176,8 @@ def launch(recipe, tmp_path):
             *("-m", "transformer_lite", "train", path, "--out", tmp_path / "run"),
         ]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        if machines != ONE_MACHINE:  # as the book's commands have it
+            environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         with (tmp_path / log).open("w") as file:
             started.append(
                 subprocess.Popen(
@@ -208,6 +211,14 @@ def ranks(launcher):
     return found
 
 
+def finished(run, log):
+    """Wait for the end of a run that should succeed, and return what it said."""
+    status = run.wait(timeout=300)
+    said = log.read_text()
+    assert status == 0, said
+    return said
+
+
 def wait_for_checkpoints(folder, number):
     for _ in range(1200):
         if len(list(folder.glob("checkpoints/step-*.safetensors"))) >= number:
@@ -223,12 +234,12 @@ needs_proc = pytest.mark.skipif(
 
 @needs_proc
 def test_torchrun_restarts_a_run_whose_process_is_killed(launch, tmp_path):
-    run = launch(max_steps=150, max_restarts=1)
+    run = launch(150, RESTARTS)
     wait_for_checkpoints(tmp_path / "run", 2)
     os.kill(ranks(run)[1], signal.SIGKILL)
-    assert run.wait(timeout=300) == 0
-    log = (tmp_path / "log").read_text()
+    log = finished(run, tmp_path / "log")
     assert "error: process 0 lost another process of the run; the last check" in log
+    assert "resuming after step" in log
     metrics = (tmp_path / "run" / "metrics.jsonl").read_text()
     steps = re.findall(r'"step": (\d+), "train_loss"', metrics)
     assert list(map(int, steps)) == list(range(1, 151))
@@ -240,13 +251,12 @@ def test_two_machines_resume_a_run_when_one_of_them_loses_its_process(launch, tm
         port = free.getsockname()[1]
     machines = "--nnodes 2 --nproc-per-node 1 --rdzv-backend c10d "
     machines += f"--rdzv-endpoint 127.0.0.1:{port}"
-    both = [launch(150, 3, machines, f"log {number}") for number in (0, 1)]
+    both = [launch(150, RESTARTS, machines, f"log {number}") for number in (0, 1)]
     wait_for_checkpoints(tmp_path / "run", 2)
     (victim,) = ranks(both[1]).values()
     os.kill(victim, signal.SIGKILL)
-    assert [run.wait(timeout=300) for run in both] == [0, 0]
-    logs = "".join((tmp_path / f"log {number}").read_text() for number in (0, 1))
-    assert "resuming after step" in logs
+    logs = [finished(run, tmp_path / f"log {n}") for n, run in enumerate(both)]
+    assert any("resuming after step" in log for log in logs)
     metrics = (tmp_path / "run" / "metrics.jsonl").read_text()
     steps = re.findall(r'"step": (\d+), "train_loss"', metrics)
     assert list(map(int, steps)) == list(range(1, 151))

@@ -6,6 +6,7 @@ Tests: tests/training/test_distributed.py
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,6 +95,8 @@ def join_processes() -> Iterator[Processes]:
         yield Processes(rank=rank, world_size=world_size, device=device)
     except RuntimeError as error:
         if world_size > 1 and _tells_of_a_lost_process(error):
+            # torchrun now ends all processes; this one first says what happened.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             raise ConnectionError(
                 f"process {rank} lost another process of the run; the last checkpoint "
                 "stands, and the same command resumes from it (torchrun does so by "

@@ -88,7 +88,7 @@ def _train_recipe(
 ) -> bool:
     corpus = PreparedCorpus(recipe.data)
     recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
-    with join_processes() as processes, ExitStack() as held:
+    with ExitStack() as held, join_processes() as processes:
         torch.manual_seed(recipe.train.seed)
         model = new_model(recipe.model).to(processes.device)
         src, tgt = corpus.ids("train")
