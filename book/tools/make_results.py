@@ -337,9 +337,9 @@ def translation(results: Results) -> str:
             "before the recipe was committed, so that the first two of the commits in "
             "its file hold an older one. The other directions use the same recipe; "
             "Tatoeba's differs in vocabulary and dropout, neither of which was "
-            "searched. The "
-            "recurrent models keep batch, dropout and warm-up, but are twice as wide, "
-            "so their rate is lower by √2. The toy grammar has a recipe of its own.\n",
+            "searched. The recurrent models keep batch, dropout and warm-up, but are "
+            "twice as wide, so their rate is lower by √2. The toy grammar has a recipe "
+            "of its own.\n",
             _short_of_aim(results.get("multi30k_en_de", ())) + edition,
             table(header, lines),
         ]
