@@ -50,7 +50,7 @@ so that you can compute BLEU, chrF and F1 again without training. Perplexity nee
 weights, most of which are not kept. `make results` makes the runs that are missing.
 
 Where several seeds were trained, a cell shows their mean and, in brackets, the lowest
-and the highest.
+and the highest. Target tokens are those of the training, counted each time.
 """
 
 
@@ -318,7 +318,7 @@ def translation(results: Results) -> str:
         else ""
     )
     header = ["Text", "Model", "BLEU", "Case ignored", "BLEU, validation set", "chrF"]
-    header += ["Seeds", "Million parameters", "Million target tokens trained on"]
+    header += ["Seeds", "Million parameters", "Million target tokens"]
     return "\n".join(
         [
             "## Translation\n",
@@ -411,7 +411,7 @@ def parsing(results: Results) -> str:
             continue
         search = of_treebank[0]["configuration"]["search"]
         tokens = of_treebank[0]["training"]["target_tokens"]
-        for split, scores in of_treebank[0]["scores"].items():
+        for split in of_treebank[0]["scores"]:
             well_formed, f1, f1_all, perplexity = (
                 of_split(of_treebank, split, score)
                 for score in ("well_formed", "f1", "f1_all", "perplexity")
@@ -420,7 +420,6 @@ def parsing(results: Results) -> str:
                 [
                     treebank,
                     split,
-                    f"{scores['sentences']:,}",
                     len(of_treebank),
                     spread(well_formed),
                     spread(f1),
@@ -432,9 +431,9 @@ def parsing(results: Results) -> str:
             )
     if not lines:
         return ""
-    header = ["Treebank", "Split", "Sentences", "Seeds", "% of outputs that are trees"]
+    header = ["Treebank", "Split", "Seeds", "% of outputs that are trees"]
     header += ["F1 of these", "F1 of all", "Perplexity", "Beam, α"]
-    header += ["Million target tokens trained on"]
+    header += ["Million target tokens"]
     tried = searches(results)
     counted = read_json(COUNTS)
     floor = " and ".join(
@@ -572,8 +571,8 @@ def render(results: Results, decoded: Result | None = None) -> str:
 
 
 def unbroken(page: str) -> str:
-    """The page with no line's end within a score, its range, its interval or an α."""
-    page = re.sub(r"(?<=[\d)]) (?=[(±])", "\u00a0", page)
+    """The page with no line's end within a number, a range, an interval or an α."""
+    page = re.sub(r"(?<=\d) (?=±)", "\u00a0", page)
     page = re.sub(r"± (?=\d)", "±\u00a0", page)
     page = re.sub(r"α = (?=\d)", "α\u00a0=\u00a0", page)
     return re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", page)
