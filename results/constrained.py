@@ -8,7 +8,8 @@ each sentence are replaced by random ones, as many. Runs of section 6.3 that are
 in ROOT, this repository unless told otherwise, are parsed with the weights that their
 results were made with. What the file has of other runs stays. It comes with the
 package: transformer_lite/book/constrained.json. The trees themselves, which hold no
-words, are kept in results/constrained/; of the first two runs there are scores alone.
+words, are kept in results/constrained/; of the Penn sample's parser and CRAFT's first
+one there are scores only.
 """
 
 import sys

@@ -50,7 +50,8 @@ so that you can compute BLEU, chrF and F1 again without training. Perplexity nee
 weights, most of which are not kept. `make results` makes the runs that are missing.
 
 Where several seeds were trained, a cell shows their mean and, in brackets, the lowest
-and the highest. Target tokens are those of the training, counted each time.
+and the highest. Target tokens are those trained on, counted each
+time that they were seen.
 """
 
 
@@ -503,7 +504,7 @@ OTHERS = {
     "five Transformers on toy sentences",
     "constrained": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): the "
     "parsers above, made to write nothing but trees (which are kept but for the first "
-    "two)",
+    "seeds of the Penn sample and of CRAFT alone)",
     "text": "[4](../notebooks/04_why_self_attention.ipynb), "
     "[5.1](../notebooks/05_1_training_data_and_batching.ipynb) and "
     "[6.2](../notebooks/06_2_model_variations.ipynb): counts of sentences, tokens and "

@@ -405,7 +405,7 @@ def test_the_first_process_alone_writes(two_processes):
 
 def test_a_process_says_that_another_is_lost_before_a_signal_ends_it(tmp_path):
     spawned = multiprocessing.spawn(
-        left_alone, args=(free_port(), tmp_path), nprocs=2, join=False
+        left_alone, args=(free_port(), tmp_path), nprocs=2, join=False, daemon=True
     )
     for process in spawned.processes:
         process.join(120)

@@ -75,7 +75,8 @@ def join_processes() -> Iterator[Processes]:
     takes the GPU of its local rank, or the CPU where there is none.
 
     Raises:
-        ConnectionError: Another process of the run is lost.
+        ConnectionError: Another process of the run is lost. SIGTERM is ignored from
+            then on.
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))

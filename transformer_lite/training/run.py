@@ -88,6 +88,7 @@ def _train_recipe(
 ) -> bool:
     corpus = PreparedCorpus(recipe.data)
     recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
+    # The folder is let go last, so that nothing delays the word of a lost process.
     with ExitStack() as held, join_processes() as processes:
         torch.manual_seed(recipe.train.seed)
         model = new_model(recipe.model).to(processes.device)
