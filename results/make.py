@@ -27,7 +27,6 @@ from results.runs import CORPORA, GPU_RUNS, RUNS, Run
 from transformer_lite.commands.prepare import Prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.treebanks import TREEBANKS
-from transformer_lite.data.trees import TREES
 from transformer_lite.files import only_process
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.training.hardware import keep_freed_memory
@@ -49,7 +48,7 @@ def prepare(corpus: str) -> None:
         verb.run()
         return
     made = PreparedCorpus(folder)
-    target = TREES if verb.corpus in TREEBANKS else "de"
+    target = verb.form.language if verb.corpus in TREEBANKS else "de"
     for what, found, expected in (
         ("text", made.name, " + ".join([verb.corpus, *(verb.silver or ())])),
         (

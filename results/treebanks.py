@@ -20,7 +20,6 @@ from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import (
     Tree,
     linearized,
-    tokens_with_tags,
     tree_of,
 )
 from transformer_lite.inference.brackets import brackets, score_brackets
@@ -107,7 +106,7 @@ def treebank_counts(corpus: PreparedCorpus) -> dict[str, Any]:
         }
     sentences, trees = corpus.text("test")
     golds = [
-        tree_of(tokens_with_tags(tree), sentence.split(" "))
+        tree_of(tree.split(" "), sentence.split(" "))
         for sentence, tree in zip(sentences, trees, strict=True)
     ]
     counts["right_branching"] = baseline_counts(golds, most[1:])

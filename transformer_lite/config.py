@@ -103,6 +103,9 @@ class TrainConfig:
     # Deviation D11: the authors' code has such a factor, the paper does not.
     rate_scale: float = 1.0
     """Factor on the learning rate of Equation 3 (§5.3)."""
+    # Deviation D15: the paper's rate never reaches zero.
+    cooldown_steps: int = 0
+    """Steps at the end of the run over which the learning rate falls linearly to 0."""
     label_smoothing: float = 0.1
     """Probability taken from the right token and spread over the others (§5.4)."""
     average_checkpoints: int = 5
@@ -133,6 +136,9 @@ class TrainConfig:
             "validate_every",
         ):
             _require(self, name, getattr(self, name) >= 1, "give at least 1")
+        fits = 0 <= self.cooldown_steps <= self.max_steps
+        remedy = f"give 0 to max_steps = {self.max_steps}"
+        _require(self, "cooldown_steps", fits, remedy)
         for name in ("global_batch_tokens", "checkpoint_minutes"):
             value = getattr(self, name)
             positive = value is None or 0 < value < math.inf

@@ -28,12 +28,28 @@ def adam(parameters: Iterable[nn.Parameter]) -> optim.Adam:
 
 
 def noam_schedule(
-    optimizer: optim.Optimizer, d_model: int, warmup: int, scale: float
+    optimizer: optim.Optimizer,
+    d_model: int,
+    warmup: int,
+    scale: float,
+    max_steps: int = 0,
+    cooldown: int = 0,
 ) -> optim.lr_scheduler.LambdaLR:
     """A scheduler that gives each step its `noam_rate`, times `scale`.
 
     Call its `step()` after each step of the optimizer.
+
+    Args:
+        optimizer: Its rate is multiplied.
+        d_model: Width of the model.
+        warmup: Steps over which the rate rises.
+        scale: Factor on the rate.
+        max_steps: Steps of the whole run; needed only for a cooldown.
+        cooldown: Steps at the end over which the rate falls linearly to 0.
     """
-    return optim.lr_scheduler.LambdaLR(
-        optimizer, lambda done: scale * noam_rate(done + 1, d_model, warmup)
-    )
+
+    def factor(done: int) -> float:
+        left = max(0, max_steps - done) / cooldown if cooldown else 1.0
+        return scale * noam_rate(done + 1, d_model, warmup) * min(1.0, left)
+
+    return optim.lr_scheduler.LambdaLR(optimizer, factor)

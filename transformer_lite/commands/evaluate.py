@@ -13,7 +13,7 @@ from typing import Any
 
 from transformer_lite.commands.translate import Search
 from transformer_lite.config import Recipe
-from transformer_lite.data.trees import TREES
+from transformer_lite.data.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.files import write_whole
 from transformer_lite.training.folder import RunFolder
 
@@ -61,7 +61,7 @@ class Evaluate(Search):
         batches = self._batches(corpus, recipe)
         language = corpus.languages[1] or folder.languages()[1]
         if self.tokenize:  # before all the work
-            if language == TREES:
+            if language in (TREES, TREES_WITH_WORDS):
                 raise ValueError(
                     "--tokenize is for BLEU, and trees have none; leave it out"
                 )

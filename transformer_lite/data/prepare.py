@@ -136,9 +136,9 @@ def _tokenizer(
     if not journal.begun:
         # Deviation D14: the brackets of trees share the vocabulary of their words.
         symbols: set[str] = set()
-        if corpus.target_tokens:
-            for _, target in _training_pairs(corpus, skip_unusable, "symbols"):
-                symbols.update(corpus.target_tokens(target))
+        if corpus.form:
+            for pair in _training_pairs(corpus, skip_unusable, "symbols"):
+                symbols.update(corpus.form.symbols(corpus.form.tokens(*pair)))
         left_out: Counter[str] = Counter()
         pairs = _training_pairs(corpus, skip_unusable, "vocabulary", left_out)
         text = (line for pair in pairs for line in corpus.encodable(pair))

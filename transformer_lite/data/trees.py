@@ -1,12 +1,12 @@
 """Constituency trees: read, normalized, written as tokens, read back from them.
 
-A tree becomes a sequence as Vinyals et al. (2015, "Grammar as a Foreign Language")
-write it, and the paper after them: brackets with their labels, and in the place of each
-word its part-of-speech tag. "The dog sleeps." becomes
+Parsing is translation, from words into the language of trees. A tree can be written
+with tags or with words. Vinyals et al. (2015, "Grammar as a Foreign Language"), and the
+paper after them, write a part-of-speech tag for each word. Choe and Charniak (2016,
+"Parsing as Language Modeling") write the word itself. "The dog sleeps." becomes
 
     (S (NP DT NN )NP (VP VBZ )VP . )S
-
-so that parsing is translation, from words into the language of trees.
+    (S (NP The dog )NP (VP sleeps )VP . )S
 
 Paper: §6.3
 Chapter: 06_3_english_constituency_parsing
@@ -17,19 +17,20 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 TREES = "trees"
-"""Stands where a corpus has the code of its target language."""
+"""Code of the target language of a corpus whose trees are written with tags."""
 
-DROPPED_TAG = "XX"
-"""What Vinyals et al. (2015) write in the place of every part-of-speech tag."""
+TREES_WITH_WORDS = "trees-with-words"
+"""Code of the target language of a corpus whose trees are written with words."""
 
 ROOTS = {"", "TOP", "ROOT", "S1"}
 """How treebanks label the outermost bracket, which says nothing about the sentence."""
 
 _PIECE = re.compile(r"[()]|[^\s()]+")
 _LABEL = re.compile(r"-[^-]+-|[^-=|]+")
-_TOKEN = re.compile(r"[()]?[^\s()]+")
+_TOKEN = re.compile(r"\)|[()]?[^\s()]+")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Tree:
     """A constituent, whose children are trees, or a tag, whose child is its word."""
 
     label: str
-    """Category of the constituent, such as "NP", or the tag, such as "DT"."""
+    """Category of the constituent, such as "NP", or the tag, such as "DT"; empty for a
+    word whose tag is not known."""
     children: "tuple[Tree | str, ...]"
 
     @property
@@ -54,6 +56,8 @@ class Tree:
             match stack.pop():
                 case str() as text:
                     parts.append(text)
+                case Tree("", (str() as word,)):
+                    parts.append(f" {word}")
                 case Tree(label, (str() as word,)):
                     parts.append(f" ({label} {word})")
                 case node:
@@ -191,7 +195,7 @@ def _without_traces(tree: Tree) -> Tree | None:
 
 
 def linearized(tree: Tree) -> list[str]:
-    """The tree's tokens, words left out: (S (NP DT NN )NP (VP VBZ )VP )S."""
+    """The tree's tokens with tags: (S (NP DT NN )NP (VP VBZ )VP )S."""
     tokens: list[str] = []
     stack: list[Tree | str] = [tree]
     while stack:
@@ -206,15 +210,44 @@ def linearized(tree: Tree) -> list[str]:
     return tokens
 
 
-def tokens_with_tags(text: str) -> list[str]:
-    """The tokens of a linearized tree."""
-    return text.split(" ")
+@dataclass(frozen=True)
+class TreeForm:
+    """How a model writes trees."""
 
+    leaves: Literal["tags", "XX", "words"] = "tags"
+    """What stands for each word: its tag, XX, or the word itself."""
+    closing_labels: bool = True
+    """Whether a closing bracket has the label of the constituent that it ends."""
 
-def tokens_without_tags(text: str) -> list[str]:
-    """The same with XX for every tag, as Vinyals et al. (2015) have it."""
-    tokens = tokens_with_tags(text)
-    return [token if token[0] in "()" else DROPPED_TAG for token in tokens]
+    @property
+    def language(self) -> str:
+        """What stands where a corpus has the code of its target language."""
+        return TREES_WITH_WORDS if self.leaves == "words" else TREES
+
+    def tokens(self, sentence: str, tree: str) -> list[str]:
+        """Write a tree in this form.
+
+        Args:
+            sentence: Its words, with spaces between them.
+            tree: Its tokens with tags, with spaces between them.
+        """
+        words = iter(sentence.split(" "))
+        return [
+            self._bracket(token) if token[0] in "()" else self._leaf(token, next(words))
+            for token in tree.split(" ")
+        ]
+
+    def _bracket(self, token: str) -> str:
+        return ")" if token[0] == ")" and not self.closing_labels else token
+
+    def _leaf(self, tag: str, word: str) -> str:
+        return {"tags": tag, "XX": "XX", "words": word}[self.leaves]
+
+    def symbols(self, tokens: Sequence[str]) -> list[str]:
+        """Those tokens that a vocabulary should keep whole: all that are no words."""
+        if self.leaves != "words":
+            return [*tokens]
+        return [token for token in tokens if token[0] in "()"]
 
 
 class NotATreeError(ValueError):
@@ -230,16 +263,23 @@ class NotATreeError(ValueError):
         self.kind = kind
 
 
-def tree_of(tokens: Sequence[str], words: Sequence[str]) -> Tree:
-    """The tree that these tokens make of these words.
+def tree_of(
+    tokens: Sequence[str], words: Sequence[str], with_words: bool = False
+) -> Tree:
+    """Read the tree over a sentence's words from its tokens.
 
     Args:
-        tokens: As `linearized` gives them, with any tags.
-        words: One for each tag.
+        tokens: As `linearized` gives them, with any tags. A closing bracket may have a
+            label or none.
+        words: The sentence.
+        with_words: Whether the tokens hold the words themselves and no tags.
 
     Raises:
         NotATreeError: They are no tree. Nothing is repaired.
     """
+    more, fewer = "more tags than words", "fewer tags than words"
+    if with_words:
+        more, fewer = "more words than the sentence", "fewer words than the sentence"
     stack: list[tuple[str, list[Tree]]] = [("", [])]
     rest = iter(words)
     for number, token in enumerate(tokens, start=1):
@@ -252,7 +292,7 @@ def tree_of(tokens: Sequence[str], words: Sequence[str]) -> Tree:
             stack.append((token[1:], []))
         elif token[0] == ")":
             label, children = stack.pop()
-            if label != token[1:]:
+            if token[1:] not in ("", label):
                 raise NotATreeError(
                     "a bracket that closes another", f"{here}, ({label}"
                 )
@@ -262,16 +302,16 @@ def tree_of(tokens: Sequence[str], words: Sequence[str]) -> Tree:
         else:
             word = next(rest, None)
             if word is None:
-                raise NotATreeError(
-                    "more tags than words", f"{here}; {len(words)} words"
-                )
-            stack[-1][1].append(Tree(token, (word,)))
+                raise NotATreeError(more, f"{here}; {len(words)} words")
+            if with_words and token != word:
+                raise NotATreeError("another word", f"{here}; the sentence has {word}")
+            stack[-1][1].append(Tree("" if with_words else token, (word,)))
     if len(stack) > 1:
         raise NotATreeError("a bracket that is never closed", f"({stack[-1][0]}")
     if not stack[0][1]:
         raise NotATreeError("nothing at all", "no token")
     if (left := sum(1 for _ in rest)) > 0:
-        raise NotATreeError("fewer tags than words", f"{left} words are left")
+        raise NotATreeError(fewer, f"{left} words are left")
     return stack[0][1][0]
 
 

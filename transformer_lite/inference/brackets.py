@@ -16,7 +16,6 @@ from transformer_lite.data.trees import (
     NotATreeError,
     Tree,
     linearized,
-    tokens_with_tags,
     tree_of,
 )
 
@@ -62,7 +61,10 @@ class BracketScores:
 
 
 def score_brackets(
-    sentences: Sequence[str], references: Sequence[str], outputs: Sequence[str]
+    sentences: Sequence[str],
+    references: Sequence[str],
+    outputs: Sequence[str],
+    with_words: bool = False,
 ) -> BracketScores:
     """Precision, recall and F1 of labelled brackets.
 
@@ -71,6 +73,7 @@ def score_brackets(
         references: The treebank's trees, linearized, with their tags, which say what is
             punctuation.
         outputs: What a model made of the sentences, linearized. Its tags do not count.
+        with_words: Whether outputs hold words in the place of tags.
 
     Raises:
         ValueError: A reference is no tree over its sentence.
@@ -79,11 +82,11 @@ def score_brackets(
     ill_formed: Counter[str] = Counter()
     for sentence, reference, output in zip(sentences, references, outputs, strict=True):
         words = sentence.split(" ")
-        gold = tree_of(tokens_with_tags(reference), words)
+        gold = tree_of(reference.split(" "), words)
         gold_brackets = brackets(gold, gold)
         expected_of_all += gold_brackets.total()
         try:
-            tree = tree_of(output.split(), words)
+            tree = tree_of(output.split(), words, with_words)
         except NotATreeError as error:
             ill_formed[error.kind] += 1
             continue
@@ -118,9 +121,9 @@ def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
     starts: list[int] = []
     position = 0  # as if there were no punctuation
     for token in linearized(tree):
-        if token[0] == "(":
+        if token[:1] == "(":
             starts.append(position)
-        elif token[0] == ")":
+        elif token[:1] == ")":
             label, start = token[1:], starts.pop()
             if start < position and label not in UNCOUNTED:
                 found[EQUAL.get(label, label), start, position] += 1

@@ -16,6 +16,7 @@ def parse(
     translator: Translator,
     lines: Iterable[str],
     warn: Callable[[str], None],
+    with_words: bool = False,
     at_once: int | None = None,
 ) -> Iterator[str]:
     """Yield each sentence's tree in brackets, in order; empty where there is none.
@@ -26,6 +27,7 @@ def parse(
             become -LRB- and -RRB-, as treebanks have them.
         warn: Called with a message for each line that is too long, or whose output is
             no tree. Nothing is repaired.
+        with_words: Whether it writes trees with their words.
         at_once: As for `Translator.stream`.
     """
     waiting: deque[list[str]] = deque()
@@ -45,7 +47,7 @@ def parse(
         words, tree = waiting.popleft(), ""
         if words and f"line {number}" not in too_long:
             try:
-                tree = str(tree_of(output.split(), words))
+                tree = str(tree_of(output.split(), words, with_words))
             except NotATreeError as error:
                 warn(f"line {number}: the output is no tree: {error}")
         yield tree

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import TREES
+from transformer_lite.data.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.inference.brackets import BracketScores, score_brackets
 from transformer_lite.inference.translator import Translator
 
@@ -74,15 +74,17 @@ def score_outputs(
         sources: What a model was given.
         references: What it should have made of each.
         outputs: What it made of them.
-        language: Code of the language of references; `TREES` for trees.
+        language: Code of the language of references; `TREES` or `TREES_WITH_WORDS` for
+            trees, by how the model writes them.
         tokenize: For text, how BLEU finds words, by sacrebleu's name for it.
 
     Raises:
         ValueError: Sacrebleu has no such tokenizer, or not all that it needs; or a
             reference is no tree.
     """
-    if language == TREES:
-        return score_brackets(sources, references, outputs)
+    if language in (TREES, TREES_WITH_WORDS):
+        with_words = language == TREES_WITH_WORDS
+        return score_brackets(sources, references, outputs, with_words)
     return score(outputs, references, language, tokenize)
 
 

@@ -184,7 +184,12 @@ class TrainingState:
         self.model, self.config, self.scaler = model, config, scaler
         self.optimizer = adam(model.parameters())
         self.schedule = noam_schedule(
-            self.optimizer, model.config.d_model, config.warmup_steps, config.rate_scale
+            self.optimizer,
+            model.config.d_model,
+            config.warmup_steps,
+            config.rate_scale,
+            config.max_steps,
+            config.cooldown_steps,
         )
         self.step = 0
         """Steps taken."""
