@@ -1,8 +1,8 @@
 """Scaled dot-product attention and multi-head attention.
 
-Equation 1 stands here twice, with one signature: written out, as chapters show it,
-and by PyTorch's fused kernel wherever that is faster, which a model uses unless told
-otherwise. Tests hold their results and gradients equal.
+Equation 1 stands here twice, with one signature: written out, as chapters show it, and
+as PyTorch's fused kernel, which a model uses unless told otherwise. Tests hold their
+results and gradients equal.
 
 Paper: §3.2.1–3.2.2
 Chapter: 03_2_1_scaled_dot_product_attention, 03_2_2_multi_head_attention
@@ -24,7 +24,7 @@ def scaled_dot_product_attention(
     value: Float[Tensor, "*batch k_len d_v"],
     mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
 ) -> tuple[Float[Tensor, "*batch q_len d_v"], Float[Tensor, "*batch q_len k_len"]]:
-    """Weighted sums of the values, and the weights (Equation 1).
+    """Return weighted sums of the values, and the weights (Equation 1).
 
     Args:
         query: What each position asks for.
@@ -44,85 +44,11 @@ def scaled_dot_product_attention(
     return weights @ value, weights
 
 
-def fused_attention(
-    query: Float[Tensor, "*batch q_len d_k"],
-    key: Float[Tensor, "*batch k_len d_k"],
-    value: Float[Tensor, "*batch k_len d_v"],
-    mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
-) -> Float[Tensor, "*batch q_len d_v"]:
-    """Weighted sums of the values by PyTorch's kernel (Equation 1).
-
-    The kernel never stores the weights, so it does not return them.
-    """
-    if query.device.type == "cpu" and query.dtype == torch.bfloat16:
-        # On CPUs the kernel's backward pass is many times slower in bf16 than in fp32.
-        with torch.autocast("cpu", enabled=False):
-            output = F.scaled_dot_product_attention(
-                query.float(), key.float(), value.float(), attn_mask=mask
-            )
-        return output.to(query.dtype)
-    if query.device.type == "cpu" and _is_a_decoding_step(query, key):
-        return explicit_attention(query, key, value, mask)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-
-
-def _is_a_decoding_step(query: Tensor, key: Tensor) -> bool:
-    """Whether these are the few vectors for which the kernel is not made.
-
-    On CPUs it then takes up to twice as long as Equation 1 written out.
-    """
-    return not query.requires_grad and query.size(-2) <= 8 and key.size(-2) <= 128
-
-
-def explicit_attention(
-    query: Float[Tensor, "*batch q_len d_k"],
-    key: Float[Tensor, "*batch k_len d_k"],
-    value: Float[Tensor, "*batch k_len d_v"],
-    mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
-) -> Float[Tensor, "*batch q_len d_v"]:
-    """Weighted sums of the values by Equation 1, without the weights."""
-    return scaled_dot_product_attention(query, key, value, mask)[0]
-
-
-ATTENTION = {"fused": fused_attention, "explicit": explicit_attention}
-
-
 class KeysAndValues(NamedTuple):
     """Projected keys and values of all heads."""
 
     key: Float[Tensor, "batch heads k_len d_k"]
     value: Float[Tensor, "batch heads k_len d_v"]
-
-
-class KeyValueCache(NamedTuple):
-    """Keys and values as a decoder reads them again and again, every head's kᵀ and v.
-
-    On CPUs the product of a few queries with keyᵀ takes a third of the time where keyᵀ
-    itself lies row by row in memory.
-    """
-
-    key_transposed: Float[Tensor, "batch heads d_k k_len"]
-    value: Float[Tensor, "batch heads k_len d_v"]
-
-    @classmethod
-    def of(cls, projected: KeysAndValues) -> "KeyValueCache":
-        """A cache of these keys and values."""
-        return cls(projected.key.mT.contiguous(), projected.value.contiguous())
-
-    def followed_by(self, newest: KeysAndValues) -> "KeyValueCache":
-        """These positions and then the newest ones."""
-        return KeyValueCache(
-            torch.cat([self.key_transposed, newest.key.mT], dim=-1),
-            torch.cat([self.value, newest.value], dim=-2),
-        )
-
-    def keep(self, sentences: Int[Tensor, " kept"]) -> "KeyValueCache":
-        """Those of these sentences alone, in this order."""
-        return KeyValueCache(*(part.index_select(0, sentences) for part in self))
-
-    def keys_and_values(self) -> KeysAndValues:
-        """What `MultiHeadAttention.attend` takes, without a copy."""
-        return KeysAndValues(self.key_transposed.mT, self.value)
 
 
 class MultiHeadAttention(nn.Module):
@@ -164,14 +90,22 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, "batch q_len d_model"],
         memory: Float[Tensor, "batch k_len d_model"],
         mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
+        is_causal: bool = False,
     ) -> Float[Tensor, "batch q_len d_model"]:
-        """What each query gathers from memory; in self-attention the two are one."""
-        return self.attend(query, self.keys_and_values(memory), mask)
+        """Return what each query gathers from the memory.
+
+        Args:
+            query: Vectors that ask.
+            memory: Vectors that are asked; in self-attention the same as `query`.
+            mask: True where a query may attend to a position of the memory.
+            is_causal: Whether `mask` is the causal one, for which GPUs have a kernel.
+        """
+        return self.attend(query, self.keys_and_values(memory), mask, is_causal)
 
     def keys_and_values(
         self, memory: Float[Tensor, "batch k_len d_model"]
     ) -> KeysAndValues:
-        """The memory as every head sees it; computed once, it serves many queries."""
+        """Project the memory for every head; computed once, it serves many queries."""
         return KeysAndValues(
             self._split_heads(self.w_k(memory)), self._split_heads(self.w_v(memory))
         )
@@ -181,9 +115,11 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, "batch q_len d_model"],
         projected: KeysAndValues,
         mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
+        is_causal: bool = False,
     ) -> Float[Tensor, "batch q_len d_model"]:
-        """What each query gathers from a memory that is projected already."""
-        heads = self.attention(self._split_heads(self.w_q(query)), *projected, mask)
+        """Return what `forward` does, from a memory that is projected already."""
+        queries = self._split_heads(self.w_q(query))
+        heads = self.attention(queries, *projected, mask, is_causal)
         return self.w_o(heads.transpose(1, 2).flatten(2))
 
     def weights(
@@ -192,7 +128,7 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "batch k_len d_model"],
         mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
     ) -> Float[Tensor, "batch heads q_len k_len"]:
-        """Every head's attention weights, computed afresh for a figure."""
+        """Compute every head's attention weights afresh, for a figure."""
         queries = self._split_heads(self.w_q(query))
         return scaled_dot_product_attention(
             queries, *self.keys_and_values(memory), mask
@@ -202,3 +138,78 @@ class MultiHeadAttention(nn.Module):
         self, projected: Float[Tensor, "batch len heads_times_d"]
     ) -> Float[Tensor, "batch heads len d"]:
         return projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+def explicit_attention(
+    query: Float[Tensor, "*batch q_len d_k"],
+    key: Float[Tensor, "*batch k_len d_k"],
+    value: Float[Tensor, "*batch k_len d_v"],
+    mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
+    is_causal: bool = False,
+) -> Float[Tensor, "*batch q_len d_v"]:
+    """Return Equation 1's weighted sums without the weights; the mask says all."""
+    return scaled_dot_product_attention(query, key, value, mask)[0]
+
+
+def fused_attention(
+    query: Float[Tensor, "*batch q_len d_k"],
+    key: Float[Tensor, "*batch k_len d_k"],
+    value: Float[Tensor, "*batch k_len d_v"],
+    mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
+    is_causal: bool = False,
+) -> Float[Tensor, "*batch q_len d_v"]:
+    """Return Equation 1's weighted sums by PyTorch's kernel, which keeps no weights."""
+    if is_causal and query.is_cuda:
+        # The fastest kernels of GPUs take no mask, but make the causal one themselves.
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    if query.device.type == "cpu" and query.dtype == torch.bfloat16:
+        # On CPUs the kernel's backward pass is many times slower in bf16 than in fp32.
+        with torch.autocast("cpu", enabled=False):
+            parts = query.float(), key.float(), value.float()
+            output = F.scaled_dot_product_attention(*parts, attn_mask=mask)
+        return output.to(query.dtype)
+    if query.device.type == "cpu" and _is_a_decoding_step(query, key):
+        return explicit_attention(query, key, value, mask)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+def _is_a_decoding_step(query: Tensor, key: Tensor) -> bool:
+    """Return whether there are so few vectors that Equation 1 written out is faster.
+
+    On CPUs beam search takes 8 % longer by the kernel.
+    """
+    return not query.requires_grad and query.size(-2) <= 8 and key.size(-2) <= 128
+
+
+ATTENTION = {"fused": fused_attention, "explicit": explicit_attention}
+
+
+class KeyValueCache(NamedTuple):
+    """Keys and values that a decoder reads again at every step of a search.
+
+    keyᵀ is stored row by row: on CPUs its product with a few queries then takes a third
+    of the time.
+    """
+
+    key_transposed: Float[Tensor, "batch heads d_k k_len"]
+    value: Float[Tensor, "batch heads k_len d_v"]
+
+    @classmethod
+    def of(cls, projected: KeysAndValues) -> "KeyValueCache":
+        """Make a cache of these keys and values."""
+        return cls(projected.key.mT.contiguous(), projected.value.contiguous())
+
+    def followed_by(self, newest: KeysAndValues) -> "KeyValueCache":
+        """Return a cache of these positions and the newest ones after them."""
+        return KeyValueCache(
+            torch.cat([self.key_transposed, newest.key.mT], dim=-1),
+            torch.cat([self.value, newest.value], dim=-2),
+        )
+
+    def keep(self, sentences: Int[Tensor, " kept"]) -> "KeyValueCache":
+        """Return the cache of these sentences alone, in this order."""
+        return KeyValueCache(*(part.index_select(0, sentences) for part in self))
+
+    def keys_and_values(self) -> KeysAndValues:
+        """Return what `MultiHeadAttention.attend` takes, without a copy."""
+        return KeysAndValues(self.key_transposed.mT, self.value)

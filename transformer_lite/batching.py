@@ -2,16 +2,15 @@
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/test_batching.py, tests/test_prefetch.py
+Tests: tests/test_batching.py
 """
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import count, islice
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +20,8 @@ from torch import Tensor
 from transformer_lite.config import TrainConfig
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
+Item = TypeVar("Item")
+
 POOL_PAIRS = 65_536
 """Pairs that are shuffled and sorted together; Multi30k fits in one pool."""
 
@@ -28,12 +29,9 @@ POOL_PAIRS = 65_536
 class Sequences:
     """Many sequences of token ids in one flat array, in memory or on disk.
 
-    All ids lie one after the other in a single array, and `offsets` says where each
-    sequence starts: `sequences[i]` is the i-th.
-
     Args:
-        ids: All ids.
-        offsets: Start of each sequence, and the end of the last.
+        ids: The ids of all sequences, one after the other.
+        offsets: Where each sequence starts, and where the last one ends.
     """
 
     def __init__(
@@ -45,7 +43,7 @@ class Sequences:
 
     @classmethod
     def from_lists(cls, lists: Iterable[list[int]]) -> "Sequences":
-        """Sequences in memory."""
+        """Put lists of ids into memory."""
         arrays = [np.asarray(ids, dtype=np.int32) for ids in lists]
         offsets = np.cumsum([0, *(len(ids) for ids in arrays)], dtype=np.int64)
         flat = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int32)
@@ -56,11 +54,11 @@ class Sequences:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> Int[np.ndarray, " tokens"]:
-        """The ids of one sequence."""
+        """Return the ids of one sequence."""
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
     def padded(self, numbers: Int[np.ndarray, " batch"]) -> Int[np.ndarray, "batch n"]:
-        """These sequences as rows, ended by EOS and filled up with PAD, in one read."""
+        """Return these sequences as rows that end in EOS and are filled up with PAD."""
         starts, lengths = self.offsets[numbers], self.lengths[numbers]
         places = np.arange(lengths.max() + 1)
         is_token = places < lengths[:, None]
@@ -90,18 +88,25 @@ class Batch:
         tgt: Sequence[Sequence[int] | np.ndarray],
         pairs: Sequence[int] = (),
     ) -> "Batch":
-        """A batch of plain token ids; BOS, EOS and PAD are added here.
+        """Make a batch of plain token ids; BOS, EOS and PAD are added here.
 
         Raises:
-            ValueError: There are not as many targets as sources.
+            ValueError: There are not as many targets as sources, or BOS, EOS or PAD is
+                there already.
         """
         if len(src) != len(tgt):
             raise ValueError(
                 f"{len(src)} sources and {len(tgt)} targets; give one target for each"
             )
         everything = np.arange(len(src))
-        sides = (Sequences.from_lists(side).padded(everything) for side in (src, tgt))
-        return cls.from_rows(*sides, pairs)
+        sides = [Sequences.from_lists(side) for side in (src, tgt)]
+        for side in sides:
+            if np.isin(side.ids, (PAD, BOS, EOS)).any():
+                raise ValueError(
+                    "ids hold PAD, BOS or EOS; give the text's own ids, the batch adds "
+                    "the others"
+                )
+        return cls.from_rows(*(side.padded(everything) for side in sides), pairs)
 
     @classmethod
     def from_rows(
@@ -110,7 +115,7 @@ class Batch:
         tgt: Int[np.ndarray, "batch steps"],
         pairs: Sequence[int],
     ) -> "Batch":
-        """A batch of rows that have EOS and PAD already; BOS is added here."""
+        """Make a batch of rows that have EOS and PAD already; BOS is added here."""
         begin = np.full((len(tgt), 1), BOS)
         return cls(
             torch.from_numpy(src),
@@ -126,7 +131,7 @@ class Batch:
 
     @property
     def labels(self) -> Int[Tensor, "batch steps"]:
-        """What the decoder should say after each token that it reads."""
+        """The token that should follow each one that the decoder reads."""
         return self.tgt_ids[:, 1:]
 
     @property
@@ -142,11 +147,11 @@ class Batch:
         return 1 - real / sum(ids.numel() for ids in sides)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device; nobody waits for the copy."""
+        """Copy the batch to another device, without waiting for the copy."""
         return self._with_each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
-        """The same batch in memory that a GPU can copy from by itself."""
+        """Copy the batch to memory that a GPU can read by itself."""
         return self._with_each(Tensor.pin_memory)
 
     def _with_each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -155,7 +160,7 @@ class Batch:
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "batch len"]:
-    """The rows as one tensor, shorter ones filled up with PAD at the end."""
+    """Return the rows as one tensor, shorter ones filled up with PAD at the end."""
     length = max(len(row) for row in rows)
     return torch.tensor([[*row, *[PAD] * (length - len(row))] for row in rows])
 
@@ -166,7 +171,7 @@ def token_buckets(
     batch_tokens: int,
     seed: Sequence[int],
 ) -> list[Int[np.ndarray, " batch"]]:
-    """One epoch: the numbers of the pairs that share a batch (Section 5.1).
+    """Return one epoch: the numbers of the pairs that share a batch (Section 5.1).
 
     The pairs are shuffled and cut into pools. Inside a pool they are sorted by
     length, so that neighbours need little padding, and cut into batches; the
@@ -203,30 +208,26 @@ def cut_to_fit(
     longest: Int[np.ndarray, " all_pairs"],
     batch_tokens: int,
 ) -> list[Int[np.ndarray, " batch"]]:
-    """Neighbours put together for as long as both sides fit when padded.
+    """Cut a list of pairs into batches: as many neighbours each as fit when padded.
 
     Args:
         pairs: Numbers of the pairs, in their order.
-        longest: The longer side of each pair of the corpus, EOS counted.
+        longest: Tokens of the longer side of each pair of the corpus, EOS counted.
         batch_tokens: Most tokens of a batch on either side, EOS and padding included.
     """
-    lengths = longest[pairs]
-    batches, start = [], 0
-    while start < len(pairs):
-        # By the first pair alone there is room for so many; longer ones may follow.
-        room = batch_tokens // lengths[start]
-        widths = np.maximum.accumulate(lengths[start : start + room])
-        cells = widths * np.arange(1, len(widths) + 1)
-        end = start + np.count_nonzero(cells <= batch_tokens)
-        batches.append(pairs[start:end])
-        start = end
-    return batches
+    batches, start, width = [], 0, 0
+    for end, length in enumerate(longest[pairs].tolist()):
+        width = max(width, length)
+        if (end - start + 1) * width > batch_tokens:
+            batches.append(pairs[start:end])
+            start, width = end, length
+    return [*batches, pairs[start:]] if len(pairs) else []
 
 
 def batches_per_step(config: TrainConfig, world_size: int) -> int:
-    """How many batches a step has, over all processes (Section 5.1).
+    """Return how many batches a step has, over all processes (Section 5.1).
 
-    The recipe alone decides: a run that resumes on other machines takes the same steps.
+    Only the recipe decides it: a run that resumes on other machines takes equal steps.
 
     Raises:
         ValueError: A step is smaller than a batch, or the processes cannot share its
@@ -251,10 +252,12 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
 
 
 class DataPosition(NamedTuple):
-    """How far a run has read: so many epochs, and so many batches of the next."""
+    """How far a run has read."""
 
     epoch: int = 0
+    """Epochs that are read to their end."""
     batch: int = 0
+    """Batches that are read of the next epoch."""
 
 
 START = DataPosition()
@@ -265,22 +268,19 @@ class StepBatches(NamedTuple):
 
     batches: list[Batch]
     """This process's part of the step."""
-    tokens: int
-    """Target tokens of the step, EOS counted; the same on all processes."""
     position: DataPosition
-    """What follows the step; the same on all processes."""
+    """Where the next step begins; the same on all processes."""
 
     def pinned(self) -> "StepBatches":
-        """The same step in memory that a GPU can copy from by itself."""
+        """Copy the step to memory that a GPU can read by itself."""
         return self._replace(batches=[batch.pinned() for batch in self.batches])
 
 
 class BatchStream:
     """Batches without end, epoch after epoch, from an exact position on.
 
-    A step takes so many batches of the one stream, whatever the number of processes:
-    these deal them out among each other, so that their shards are disjoint and
-    together complete.
+    A step takes its batches from one stream, whatever the number of processes. These
+    deal them out among each other, so that no batch is read twice and none is left out.
 
     Args:
         src: The source sentences.
@@ -290,6 +290,10 @@ class BatchStream:
         batches_per_step: Batches of one step over all processes.
         rank: Number of this process.
         world_size: Number of processes; it divides `batches_per_step`.
+
+    Raises:
+        ValueError: There are no pairs, sources and targets differ in number, or the
+            processes cannot share the batches of a step evenly.
     """
 
     def __init__(
@@ -302,13 +306,23 @@ class BatchStream:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
+        if not len(src) == len(tgt) > 0:
+            raise ValueError(
+                f"{len(src)} sources and {len(tgt)} targets make no batches; give one "
+                "target for each source, and at least one pair"
+            )
+        if batches_per_step < 1 or batches_per_step % world_size:
+            raise ValueError(
+                f"batches_per_step = {batches_per_step} cannot be shared by "
+                f"{world_size} processes; give a multiple of {world_size}"
+            )
         self._src, self._tgt = src, tgt
         self._batch_tokens, self._seed = batch_tokens, seed
         self._batches_per_step = batches_per_step
         self._rank, self._world_size = rank, world_size
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " batch"]]:
-        """The numbers of the pairs in each batch of one epoch."""
+        """Return the numbers of the pairs in each batch of one epoch."""
         return token_buckets(
             self._src.lengths,
             self._tgt.lengths,
@@ -317,55 +331,46 @@ class BatchStream:
         )
 
     def steps(self, start: DataPosition = START) -> Iterator[StepBatches]:
-        """This process's part of every step, from a position on."""
+        """Yield this process's part of every step, from a position on."""
         stream = self._stream(start)
         while True:
             step = list(islice(stream, self._batches_per_step))
-            # Each process knows the whole step: for its size they need not ask around.
-            tokens = sum(int((self._tgt.lengths[p] + 1).sum()) for _, p in step)
             own = step[self._rank :: self._world_size]
-            yield StepBatches([self.batch(p) for _, p in own], tokens, step[-1][0])
+            yield StepBatches([self.batch(p) for _, p in own], step[-1][0])
 
     def _stream(
         self, start: DataPosition
     ) -> Iterator[tuple[DataPosition, Int[np.ndarray, " batch"]]]:
-        """All processes' batches, each with the position that follows it."""
-        # Cutting millions of pairs takes seconds, in which all GPUs would stand still.
-        epochs = prefetch(map(self.epoch, count(start.epoch)), ahead=1)
-        for epoch, (batches, _) in zip(count(start.epoch), epochs, strict=False):
-            first = start.batch if epoch == start.epoch else 0
-            for index in range(first, len(batches)):
-                yield DataPosition(epoch, index + 1), batches[index]
+        """Yield all processes' batches, each with the position that follows it."""
+        epoch, first = start
+        while True:
+            for number, pairs in enumerate(self.epoch(epoch)[first:], start=first + 1):
+                yield DataPosition(epoch, number), pairs
+            epoch, first = epoch + 1, 0
 
     def batch(self, pairs: Int[np.ndarray, " batch"]) -> Batch:
-        """The batch of these pairs."""
+        """Return the batch of these pairs."""
         rows = (self._src.padded(pairs), self._tgt.padded(pairs))
         return Batch.from_rows(*rows, pairs.tolist())
 
 
 def fixed_batches(src: Sequences, tgt: Sequences, batch_tokens: int) -> list[Batch]:
-    """Every pair once, in batches that are the same each time: for validation."""
+    """Return every pair once, in the same batches each time: for validation."""
     stream = BatchStream(src, tgt, batch_tokens, seed=0)
     return [stream.batch(pairs) for pairs in stream.epoch(0)]
 
 
-def prefetch(items: Iterator[Any], ahead: int) -> Iterator[tuple[Any, float]]:
-    """Each item with the seconds that were spent waiting for it.
+def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
+    """Yield the items, of which a thread makes `ahead` before they are needed.
 
-    So many items are made ahead, in a thread. An error in making one is raised where
-    the item would have been given.
+    An error in making one is raised where the item would have come.
     """
     loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
     try:
         coming = deque(loader.submit(next, items, None) for _ in range(ahead))
-        while True:
-            start = time.perf_counter()
-            item = coming.popleft().result()
-            waited = time.perf_counter() - start
-            if item is None:
-                return
+        while (item := coming.popleft().result()) is not None:
             coming.append(loader.submit(next, items, None))
-            yield item, waited
+            yield item
     finally:
         # After an error the garbage collector ends this, and it may run in the loader's
         # own thread, which cannot wait for itself.

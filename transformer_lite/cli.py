@@ -1,8 +1,8 @@
-"""The command line, `transformer-lite VERB …`: which verb, and errors in one line.
+"""The command line, `transformer-lite VERB …`.
 
-Each verb is a dataclass in `commands/`: its fields are the verb's arguments. The
-settings of `train` are the configurations' own fields, so every name, default and help
-text stands once.
+Each verb is a function whose parameters are the verb's arguments; tyro reads them. The
+options of `train` are the fields of the configurations, with the recipe's values as
+defaults, so every name, default and help text stands once.
 
 What imports PyTorch, which takes seconds, is imported where a verb does its work: help,
 and what is wrong with a command, come at once.
@@ -12,103 +12,475 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/test_cli.py
 """
 
+import json as json_format
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import tyro
+from tqdm import tqdm
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional
 
 from transformer_lite import __version__
-from transformer_lite.commands.arguments import Verb, nearest
-from transformer_lite.commands.average import Average
-from transformer_lite.commands.evaluate import Evaluate
-from transformer_lite.commands.export import Export
-from transformer_lite.commands.prepare import Prepare
-from transformer_lite.commands.train import INTERRUPTED, Train
-from transformer_lite.commands.translate import Translate
+from transformer_lite.config import (
+    RECIPES,
+    ModelConfig,
+    Recipe,
+    SearchConfig,
+    TrainConfig,
+    load_recipe,
+)
+from transformer_lite.data.trees import TREES, TREES_WITH_WORDS, TreeForm
+from transformer_lite.files import require_writable, write_whole
+from transformer_lite.run_folder import RunFolder, find_run
 
-VERBS: dict[str, type[Verb]] = {
-    "prepare": Prepare,
-    "train": Train,
-    "average": Average,
-    "translate": Translate,
-    "evaluate": Evaluate,
-    "export": Export,
+INTERRUPTED = 130
+"""Exit status of a program that Ctrl-C ended, as shells report it."""
+
+VOCAB_SIZES = {"toy": 500, "multi30k": 4000, "wmt14": 37_000}
+"""Sizes of vocabularies other than 8000."""
+
+
+def prepare(
+    corpus: Positional[
+        Literal["toy", "multi30k", "tatoeba", "wmt14", "files", "trees"]
+    ],
+    /,
+    *,
+    out: Path,
+    source: str | None = None,
+    target: str | None = None,
+    train: tuple[Path, ...] = (),
+    valid: tuple[Path, ...] = (),
+    test: tuple[Path, ...] = (),
+    leaves: Literal["tags", "XX", "words"] = "tags",
+    plain_closing: FlagCreatePairsOff[bool] = False,
+    vocab_size: int | None = None,
+    max_length: int | None = None,
+    skip_unusable: FlagCreatePairsOff[bool] = False,
+) -> None:
+    """Get a corpus, learn its vocabulary, write its sentences as ids.
+
+    Args:
+        corpus: A corpus by name, or "files" or "trees" for your own.
+        out: Folder to make.
+        source: Code of the source language. Multi30k and wmt14 have en, which is the
+            default, de and fr; tatoeba has many more, such as ko and zh. For "files"
+            and "trees" name it yourself.
+        target: Code of the target language, likewise; the default is de.
+        train: Your training files: source and target, one sentence a line; or one file
+            with a tab between source and target. For "trees" any number of files in
+            brackets.
+        valid: Your validation files.
+        test: Your test files, if you have any.
+        leaves: What stands for each word of a tree: its part-of-speech tag, XX, or the
+            word itself.
+        plain_closing: Leave the labels of a tree's closing brackets out.
+        vocab_size: Size of the shared vocabulary; by default 500 for toy, 4000 for
+            multi30k, 37000 for wmt14, otherwise 8000.
+        max_length: Most tokens of a sentence; by default 256, for trees 2000.
+        skip_unusable: Leave out training pairs that are empty, damaged or too long,
+            and say how many, instead of stopping at them.
+    """
+    from transformer_lite.data import corpora
+    from transformer_lite.data.prepare import prepare as write_corpus
+    from transformer_lite.data.store import PreparedCorpus
+
+    given = {"train": train, "valid": valid, "test": test}
+    given = {split: paths for split, paths in given.items() if paths}
+    own = corpus in ("files", "trees")
+    if own and len(given.keys() & {"train", "valid"}) < 2:
+        raise ValueError(f"{corpus} needs --train and --valid, your own files")
+    if given and not own:
+        raise ValueError(f"{corpus} has its own text; for yours write files or trees")
+    form = TreeForm(leaves, not plain_closing)
+    if corpus != "trees" and form != TreeForm():
+        raise ValueError(f"--leaves and --plain-closing are for trees, not {corpus}")
+    if corpus == "trees":
+        if target:
+            raise ValueError("trees are the target; leave --target out")
+        text = corpora.corpus_of_trees(given, source or "", form)
+    elif corpus == "files":
+        if not (source and target):
+            raise ValueError(
+                "files needs --source and --target, the codes of the languages, such "
+                "as en and ko: how BLEU finds words depends on them"
+            )
+        text = corpora.corpus_of_files(given, (source, target))
+    else:
+        text = corpora.load_corpus(corpus, source or "en", target or "de")
+    vocab_size = VOCAB_SIZES.get(corpus, 8000) if vocab_size is None else vocab_size
+    if max_length is None:
+        max_length = 2000 if corpus == "trees" else 256
+    write_corpus(text, out, vocab_size, max_length, skip_unusable)
+    made = PreparedCorpus(out)
+    pairs = ", ".join(f"{size:,} {split}" for split, size in made.sizes.items())
+    print(f"{out}: {pairs} pairs, {vocab_size:,} tokens in the vocabulary")
+    if made.left_out:
+        reasons = ", ".join(f"{n:,} {kind}" for kind, n in made.left_out.items())
+        print(f"training pairs left out: {reasons}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Train a model by a recipe; resumes from the last checkpoint in --out.
+
+    The defaults shown are the recipe's.
+    """
+
+    out: Path
+    """The run's folder."""
+    data: Path
+    """Folder that `prepare` wrote."""
+    model: ModelConfig
+    """The model; its vocab_size is taken from the data."""
+    train: TrainConfig
+    """The training."""
+    search: SearchConfig
+    """The search for translations."""
+
+
+def train(words: Sequence[str]) -> None:
+    """Train a model by a recipe; resume a run from its last checkpoint.
+
+    Args:
+        words: The recipe's name or file, and the options, whose defaults it gives.
+
+    Raises:
+        SystemExit: The options are wrong, or a signal stopped the run.
+    """
+    if not words or words[0] in ("-h", "--help"):
+        names = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
+        print(
+            "usage: transformer-lite train RECIPE [OPTIONS]\n\n"
+            f"RECIPE is a .toml file or one of {names}.\n"
+            "transformer-lite train RECIPE --help shows the options."
+        )
+        sys.exit(0 if words else 2)
+    name, *options = words
+    if name.startswith("-"):
+        raise ValueError(f"the recipe comes before the options, such as {name}")
+    recipe = load_recipe(name)
+    chosen = tyro.cli(
+        Training,
+        prog=f"transformer-lite train {name}",
+        args=options,
+        default=Training(
+            out=Path("runs", Path(name).stem),
+            data=recipe.data,
+            model=recipe.model,
+            train=recipe.train,
+            search=recipe.search,
+        ),
+    )
+    from transformer_lite.inference.scores import ValidationSamples
+    from transformer_lite.training.run import train_recipe
+
+    recipe = Recipe(
+        data=chosen.data, model=chosen.model, train=chosen.train, search=chosen.search
+    )
+    if not train_recipe(recipe, chosen.out, ValidationSamples):
+        print("stopped; the same command resumes the run", file=sys.stderr)
+        # torchrun takes any other status for a failure, and restarts the run.
+        under_torchrun = "TORCHELASTIC_RESTART_COUNT" in os.environ
+        sys.exit(0 if under_torchrun else INTERRUPTED)
+    if os.environ.get("RANK", "0") == "0":  # one process speaks for all
+        print(f"{chosen.out}: all {recipe.train.max_steps:,} steps are done")
+
+
+def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
+    """Average the last checkpoints of a run.
+
+    Args:
+        folder: The run's folder.
+        last: How many checkpoints; by default as many as the run itself averages, if
+            it has so many.
+    """
+    from transformer_lite.weights import average as mean
+    from transformer_lite.weights import save_weights
+
+    run = find_run(folder)
+    wanted = run.recipe().train.average_checkpoints
+    paths = run.step_checkpoints()
+    last = min(wanted, len(paths)) if last is None else last
+    if not 1 <= last <= len(paths):
+        raise ValueError(
+            f"{run.checkpoints}: has {len(paths)} checkpoints, and {last} cannot be "
+            "averaged; give the folder of a run that has more, or another --last"
+        )
+    save_weights(run.average, mean(paths[-last:]))
+    print(f"averaged {', '.join(path.stem for path in paths[-last:])}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """The weights, and how to search."""
+
+    weights: Path | None = None
+    """A checkpoint; by default the average, else the best, else the newest."""
+    beam: int | None = None
+    """Beam size; 1 is greedy search. By default the run's."""
+    alpha: float | None = None
+    """Exponent of the length penalty; by default the run's."""
+    batch_sentences: int | None = None
+    """Sentences translated at once; by default the run's."""
+
+    def translator(self, run: RunFolder) -> Any:
+        """Load the translator of a run."""
+        given = {
+            "beam_size": self.beam,
+            "alpha": self.alpha,
+            "batch_sentences": self.batch_sentences,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        search = replace(run.recipe().search, **given)
+        from transformer_lite.inference.translator import Translator
+
+        weights = self.weights or run.default_weights()
+        print(f"weights: {weights}", file=sys.stderr)
+        translator = Translator.load(run.path, weights)
+        translator.search = search
+        return translator
+
+
+def translate(
+    folder: Positional[Path],
+    file: Positional[Path | None] = None,
+    /,
+    *,
+    out: Path | None = None,
+    search: OmitArgPrefixes[SearchOptions] = SearchOptions(),
+) -> None:
+    """Translate a file or standard input, one line in, one line out.
+
+    A run on a treebank parses: of a tokenized sentence it writes the tree in brackets.
+    An empty or unusable line stays empty.
+
+    Args:
+        folder: The run's folder, or a model of the package such as multi30k_en_de.
+        file: Text to translate, one sentence a line; by default standard input.
+        out: File to write; by default standard output.
+        search: The weights, and how to search.
+
+    Raises:
+        SystemExit: With status 1, all being written, if a line was too long or not
+            UTF-8, or what a parser says of it no tree.
+    """
+    from transformer_lite.inference.parser import parse
+
+    run = find_run(folder)
+    language = run.training_data()["languages"][1]
+    if file and out and file.resolve() == out.resolve():
+        raise ValueError(f"{out}: is the text to translate; give another --out")
+    if file and not file.is_file():
+        raise ValueError(
+            f"{file}: no such file; give a text file, or pipe text in: "
+            f'echo "…" | transformer-lite translate {folder}'
+        )
+    translator = search.translator(run)
+    unusable = []
+
+    def warn(message: str) -> None:
+        place = f"{file}, " if file else ""
+        print(f"{place}{message}; left empty", file=sys.stderr)
+        unusable.append(message)
+
+    stream = translator.stream
+    if language in (TREES, TREES_WITH_WORDS):
+        with_words = language == TREES_WITH_WORDS
+        stream = partial(parse, translator, with_words=with_words)
+    source = file.open("rb") if file else sys.stdin.buffer
+    with source, _kept_until_whole(out) as target:
+        typed = source.isatty()
+        if typed:
+            print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
+        # A bar would tear the lines apart that are shown on the same terminal.
+        quiet = target.isatty() or not sys.stderr.isatty()
+        lines = tqdm(_decoded(source, warn), unit="line", delay=5, disable=quiet)
+        for line in stream(lines, warn, at_once=1 if typed else None):
+            # In UTF-8 as the input is, whatever the terminal's language.
+            target.write(line.encode("utf-8") + b"\n")
+            target.flush()
+    if unusable:
+        sys.exit(1)
+
+
+def evaluate(
+    folder: Positional[Path],
+    /,
+    *,
+    split: str = "test",
+    data: Path | None = None,
+    translations: Path | None = None,
+    json: Path | None = None,
+    tokenize: str | None = None,
+    search: OmitArgPrefixes[SearchOptions] = SearchOptions(),
+) -> None:
+    """Score a run's translations of a split: BLEU, chrF, loss; of trees bracket F1.
+
+    A run on a treebank has labelled precision, recall and F1 as EVALB counts them.
+
+    Args:
+        folder: The run's folder, or a model of the package such as multi30k_en_de.
+        split: Which split of the prepared corpus.
+        data: The prepared corpus, if it lies elsewhere than at training.
+        translations: File to write the translations to, one a line; trees as the
+            model's own tokens, which may be no tree.
+        json: File to write the scores to.
+        tokenize: How BLEU finds words, by sacrebleu's name; by default as the language
+            asks.
+        search: The weights, and how to search.
+    """
+    from transformer_lite.batching import fixed_batches
+    from transformer_lite.data.store import PreparedCorpus
+    from transformer_lite.inference.scores import bleu_of, score_outputs
+    from transformer_lite.training.step import validate
+
+    run = find_run(folder)
+    recipe = run.recipe()
+    for path in (translations, json):
+        if path:
+            require_writable(path)
+    if not (data or recipe.data.is_dir()):
+        raise ValueError(
+            f"{recipe.data}: the corpus of this run is not there; prepare it, and give "
+            "its folder as --data"
+        )
+    corpus = PreparedCorpus(data or recipe.data)
+    _require_vocabulary(run, corpus)
+    sources, references = corpus.text(split)
+    sides, language = corpus.ids(split), corpus.languages[1]
+    longest = 1 + max(int(side.lengths.max()) for side in sides)
+    if longest > recipe.model.max_len:
+        raise ValueError(
+            f"{corpus.folder}: {split} has a sentence of {longest} tokens, longer than "
+            f"model.max_len = {recipe.model.max_len}; prepare without it"
+        )
+    if tokenize:
+        bleu_of(language, tokenize)  # before all the work
+    translator = search.translator(run)
+    batches = fixed_batches(*sides, max(longest, recipe.train.batch_tokens))
+    report = validate(translator.model, batches, recipe.train.label_smoothing)
+    outputs = translator.translate(sources)
+    if translations:
+        text = "".join(f"{line}\n" for line in outputs).encode("utf-8")
+        write_whole(translations, lambda partial: partial.write_bytes(text))
+    scores = asdict(score_outputs(sources, references, outputs, language, tokenize))
+    scores |= {"loss": report.loss, "nll": report.nll}
+    scores["weights"] = str(search.weights or run.default_weights())
+    for name, value in scores.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{n:,} {kind}" for kind, n in value.items()) or "none"
+        print(
+            f"{name:14} {value:.2f}"
+            if isinstance(value, float)
+            else f"{name:14} {value}"
+        )
+    if json:
+        table = json_format.dumps(scores, indent=2) + "\n"
+        write_whole(json, lambda partial: partial.write_text(table))
+
+
+VERBS: dict[str, Callable[..., None]] = {
+    "prepare": prepare,
+    "train": train,
+    "average": average,
+    "translate": translate,
+    "evaluate": evaluate,
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb; a user's mistake gives one line on stderr and exit status 2."""
-    perform(parse(arguments))
-
-
-def parse(arguments: Sequence[str] | None = None) -> Verb:
-    """Read the verb and its arguments, without importing PyTorch.
-
-    Raises:
-        SystemExit: Something is missing, unknown or impossible, or help was shown.
-    """
     name, *words = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name in ("", "-h", "--help"):
-        print(_overview(), file=sys.stdout if name else sys.stderr)
+        lines = [
+            f"  {verb:10} {f.__doc__.splitlines()[0]}" for verb, f in VERBS.items()
+        ]
+        text = "\n".join(["usage: transformer-lite VERB …   (VERB --help)", "", *lines])
+        print(text, file=sys.stdout if name else sys.stderr)
         sys.exit(0 if name else 2)
     if name == "--version":
         print(f"transformer-lite {__version__}")
-        sys.exit(0)
-    if name not in VERBS:
-        hint = nearest(name, {verb: verb for verb in VERBS}, "transformer-lite")
-        _fail("transformer-lite", f'no verb "{name}"; {hint}')
-    with _reported(VERBS[name]):
-        return VERBS[name].parse(words)
-
-
-def perform(verb: Verb) -> None:
-    """Do what a verb says.
-
-    Raises:
-        SystemExit: It failed, which one line on stderr explains, or was interrupted.
-    """
-    with _reported(type(verb)):
-        verb.run()
-
-
-@contextmanager
-def _reported(verb: type[Verb]) -> Iterator[None]:
-    """End the program with one line for what a user can mend."""
+        return
+    program = f"transformer-lite {name}"
     try:
-        yield
+        if name not in VERBS:
+            close = get_close_matches(name, VERBS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"take {', '.join(VERBS)}"
+            raise ValueError(f'no verb "{name}"; {hint}')
+        if name == "train":
+            train(words)
+        else:
+            tyro.cli(VERBS[name], prog=program, args=words)
     except KeyboardInterrupt:
-        print(f"{verb.program()}: interrupted", file=sys.stderr)
+        print(f"{program}: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # Whoever read the output has enough; Python would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(INTERRUPTED)
-    except MemoryError as error:
-        _fail(verb.program(), f"{error}" or f"out of memory; {verb.less_memory}")
-    except (ValueError, OSError, FloatingPointError) as error:
-        _fail(verb.program(), error)
-    except RuntimeError as error:
-        if not _is_want_of_memory(error):
-            raise
-        _fail(verb.program(), f"out of memory; {verb.less_memory}")
+    except (ValueError, OSError, FloatingPointError, MemoryError) as error:
+        print(f"{program}: error: {error or 'out of memory'}", file=sys.stderr)
+        sys.exit(2)
 
 
-def _is_want_of_memory(error: RuntimeError) -> bool:
-    """Whether PyTorch says that a GPU or the machine has no memory left."""
-    import torch
+def _require_vocabulary(run: RunFolder, corpus: Any) -> None:
+    """Check that a corpus has the run's vocabulary; say if it is another corpus."""
+    vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
+    if run.tokenizer.read_bytes() != vocabulary:
+        raise ValueError(
+            f"{corpus.folder}: has another vocabulary than {run.path}; give --data "
+            "with the corpus of this run, or score what translate writes"
+        )
+    if run.training_data().get("fingerprint") != corpus.fingerprint:
+        print(
+            f"note: {corpus.folder} is not the corpus that {run.path} was trained on",
+            file=sys.stderr,
+        )
 
-    on_gpu = isinstance(error, torch.OutOfMemoryError)
-    return on_gpu or "can't allocate memory" in str(error)
+
+@contextmanager
+def _kept_until_whole(path: Path | None) -> Iterator[BinaryIO]:
+    """Yield a file beside `path`, renamed at the end, or standard output.
+
+    After an error the file stays beside it, with the lines that were done.
+    """
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    require_writable(path)
+    unfinished = path.with_name(path.name + ".partial")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+    except BaseException:
+        print(f"{unfinished}: holds the lines that were done", file=sys.stderr)
+        raise
+    unfinished.replace(path)
 
 
-def _fail(program: str, message: object) -> NoReturn:
-    """End the program with one line and exit status 2."""
-    print(f"{program}: error: {message}", file=sys.stderr)
-    sys.exit(2)
+def _decoded(lines: Iterable[bytes], warn: Callable[[str], None]) -> Iterator[str]:
+    """Yield the lines as text, each as soon as it is there; only a line feed ends one.
 
-
-def _overview() -> str:
-    shown = {name: verb.__doc__.partition("\n")[0] for name, verb in VERBS.items()}
-    lines = [f"  {name:10} {line}" for name, line in shown.items()]
-    return "\n".join(["usage: transformer-lite VERB …   (VERB --help)", "", *lines])
+    Args:
+        lines: With their ends.
+        warn: Called with a message for each line that is not UTF-8; it becomes empty.
+    """
+    for number, line in enumerate(lines, start=1):
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            warn(f"line {number}: not UTF-8 (byte {error.start + 1}), convert the text")
+            text = ""
+        if "\0" in text:  # every other byte of UTF-16 is 0, and each half would pass
+            warn(f"line {number}: a zero byte, convert the text from UTF-16 to UTF-8")
+            text = ""
+        yield text

@@ -23,14 +23,22 @@ def _require(config: Any, name: str, condition: bool, remedy: str) -> None:
         raise ValueError(f"{name} = {getattr(config, name)!r} is impossible; {remedy}")
 
 
-def _require_choices(config: Any) -> None:
-    types = get_type_hints(type(config))
-    for entry in fields(config):
-        if get_origin(types[entry.name]) is Literal:
-            choices = get_args(types[entry.name])
-            remedy = f"choose one of {', '.join(choices)}"
-            chosen = getattr(config, entry.name)
-            _require(config, entry.name, chosen in choices, remedy)
+def _require_types(config: Any) -> None:
+    """Refuse a value that is not of its field's type; a whole number is a float too."""
+    for name, expected in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        choices = get_args(expected)
+        if get_origin(expected) is Literal:
+            fits, remedy = value in choices, f"choose one of {', '.join(choices)}"
+        elif expected is bool:
+            fits, remedy = isinstance(value, bool), "choose true or false"
+        elif float in (expected, *choices):
+            fits, remedy = isinstance(value, expected | int), "give a number"
+        else:
+            fits, remedy = isinstance(value, expected), "give a whole number"
+        if expected is not bool:
+            fits = fits and not isinstance(value, bool)  # Python counts True as 1
+        _require(config, name, fits, remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +75,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that no model can have."""
-        _require_choices(self)
+        _require_types(self)
         for name in ("num_layers", "d_model", "d_ff", "num_heads", "max_len"):
             _require(self, name, getattr(self, name) >= 1, "give at least 1")
         _require(self, "vocab_size", self.vocab_size >= 5, "give at least 5")
@@ -126,7 +134,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that no run can have."""
-        _require_choices(self)
+        _require_types(self)
         for name in (
             "batch_tokens",
             "max_steps",
@@ -240,24 +248,15 @@ def load_recipe(recipe: str | Path) -> Recipe:
     path = own if own.exists() else Path(recipe)
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         names = sorted(path.stem for path in RECIPES.glob("*.toml"))
         close = get_close_matches(str(recipe), names, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
         raise ValueError(
-            f"{recipe}: no such recipe; give one of {', '.join(names)}, or a .toml file"
-            + (f": did you mean {close[0]}?" if close else "")
+            f'"{recipe}": no such recipe; give one of {", ".join(names)}, or the path '
+            f"of a .toml file{hint}"
         ) from None
-    except IsADirectoryError:
-        raise ValueError(
-            f"{recipe}: a folder; give the recipe's .toml file, and the run's folder "
-            "as --out"
-        ) from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ValueError(
-            f"{path}, line {line}: not UTF-8; save the recipe as UTF-8 text"
-        ) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # neither UTF-8 nor TOML
         raise ValueError(f"{path}: not a TOML file: {error}") from error
     try:
         return recipe_from_dict(tables)
@@ -271,63 +270,26 @@ def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
     Raises:
         ValueError: A key or a value is wrong; the message names it and the remedy.
     """
-    if "data" not in tables:
-        raise ValueError('the key "data" is missing; name the folder of `prepare`')
-    if not isinstance(tables["data"], str):
-        raise ValueError(f'"data" is {tables["data"]!r}; name the folder of `prepare`')
     configs = {"model": ModelConfig, "train": TrainConfig, "search": SearchConfig}
-    unknown = set(tables) - {"data", *configs}
-    if unknown:
-        known = ", ".join(["data", *configs])
-        raise ValueError(f'unknown key "{min(unknown)}"; the keys are {known}')
-    parts = {
-        name: _config_from_dict(config, name, tables.get(name, {}))
-        for name, config in configs.items()
-    }
+    _require_keys("", tables, ["data", *configs])
+    if not isinstance(tables.get("data"), str):
+        raise ValueError('the key "data" is missing; name the folder of `prepare`')
+    parts = {}
+    for table, config in configs.items():
+        values = tables.get(table, {})
+        if not isinstance(values, Mapping):
+            raise ValueError(f'"{table}" is {values!r}; make it a table [{table}]')
+        _require_keys(f"{table}.", values, [entry.name for entry in fields(config)])
+        try:
+            parts[table] = config(**values)
+        except ValueError as error:
+            raise ValueError(f"{table}.{error}") from error
     return Recipe(data=Path(tables["data"]), **parts)
 
 
-def _config_from_dict(config: type, table: str, values: Any) -> Any:
-    if not isinstance(values, Mapping):
-        raise ValueError(f'"{table}" is {values!r}; make it a table [{table}]')
-    types = get_type_hints(config)
-    for name, value in values.items():
-        if name not in types:
-            known = ", ".join(types)
-            raise ValueError(f'unknown key "{table}.{name}"; the keys are {known}')
-        if not _fits(value, types[name]):
+def _require_keys(prefix: str, given: Mapping[str, Any], known: list[str]) -> None:
+    for key in given:
+        if key not in known:
             raise ValueError(
-                f"{table}.{name} = {value!r} is impossible; "
-                f"give {_described(types[name])}"
+                f'unknown key "{prefix}{key}"; the keys are {", ".join(known)}'
             )
-    values = {
-        n: float(v) if v is not None and float in _kinds(types[n]) else v
-        for n, v in values.items()
-    }
-    try:
-        return config(**values)
-    except ValueError as error:
-        raise ValueError(f"{table}.{error}") from error
-
-
-def _fits(value: Any, expected: Any) -> bool:
-    """Whether a value read from TOML or JSON may stand in a field."""
-    if get_origin(expected) is Literal:
-        return value in get_args(expected)
-    if isinstance(value, bool) or expected is bool:
-        return isinstance(value, bool) and expected is bool
-    kinds = _kinds(expected)
-    return isinstance(value, (*kinds, int) if float in kinds else kinds)
-
-
-def _kinds(expected: Any) -> tuple[Any, ...]:
-    """The types that a field may hold: int | None is two."""
-    return get_args(expected) or (expected,)
-
-
-def _described(expected: Any) -> str:
-    if get_origin(expected) is Literal:
-        return f"one of {', '.join(get_args(expected))}"
-    if expected is bool:
-        return "true or false"
-    return "a number" if float in _kinds(expected) else "a whole number"

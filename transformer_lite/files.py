@@ -8,7 +8,7 @@ Tests: tests/test_files.py
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,24 +18,21 @@ from safetensors import SafetensorError
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Have `write` fill a file beside `path`, and rename it when it is whole.
 
-    It may be read by whoever the umask lets, even if `write` is stricter.
-
     Raises:
-        OSError: The disk is full or the folder may not be written to; what was at
+        OSError: The disk is full or the folder may not be written to. What was at
             `path` is untouched.
     """
     partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)  # one that a killed process has left
+        partial.unlink(missing_ok=True)  # a killed process may have left one
         partial.touch()
         mode = partial.stat().st_mode
         write(partial)
         partial.chmod(mode)  # safetensors lets only the owner read its files
-        with partial.open("r+b") as file:  # Windows flushes only what may be written
+        with partial.open("r+b") as file:
             os.fsync(file.fileno())
         partial.replace(path)
-        _flush_folder(path.parent)
     except (OSError, RuntimeError, SafetensorError) as error:
         # PyTorch and safetensors have errors of their own for a full disk.
         raise OSError(
@@ -43,71 +40,72 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             "right to write there, and start again: the older files are untouched"
         ) from error
     finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
-def _flush_folder(folder: Path) -> None:
-    """Have the disk hold the folder's new entry, too, where a folder can be opened."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def require_writable(path: Path) -> None:
+    """Check that a file can be written, before hours of work depend on it.
+
+    Raises:
+        ValueError: `path` is a folder.
+        OSError: The folder cannot be made or may not be written to.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder; give the name of a file")
+    write_whole(path.with_name(path.name + ".test"), Path.touch)
+    path.with_name(path.name + ".test").unlink()
 
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Make a folder to fill inside the block; it becomes `out` at the end.
+    """Yield a folder to fill; it is renamed to `out` when the block ends well.
 
-    If the block fails, nothing is left of it.
+    After an error nothing is left of it.
 
     Raises:
-        ValueError: `out` has no name, exists, or is being made by another process.
+        ValueError: `out` has no name, or exists.
     """
+    exists = f"{out}: already there; delete it or give another --out"
     if not out.name:
-        raise ValueError(f"{out}: no name for a folder; give --out one to make")
-    elsewhere = f"{out}: another process is making it; wait until it is done"
-    partial = out.with_name(out.name + ".partial")
-    with only_process(out.with_name(out.name + ".lock"), elsewhere):
-        if out.exists():
-            raise ValueError(f"{out}: already there; delete it or give another --out")
+        raise ValueError(f'"{out}" does not name a new folder; give another --out')
+    if out.exists():
+        raise ValueError(exists)
+    partial = out.with_name(f"{out.name}.{os.getpid()}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of a killed process of this number
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        if out.exists():  # another process was faster
+            raise ValueError(exists)
+        partial.rename(out)
+    finally:
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        try:
-            yield partial
-            partial.rename(out)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager
-def only_process(path: Path, elsewhere: str) -> Iterator[None]:
-    """Let one process at a time into the block; one that is killed leaves it open.
+def only_process(path: Path, busy: str) -> Iterator[None]:
+    """Let one process at a time into the block.
+
+    The operating system frees the lock when a process ends, even if it is killed. The
+    empty lock file stays: removing it would let two processes hold a lock each.
 
     Args:
-        path: The lock file, which is gone afterwards. Its folder is made.
-        elsewhere: What to say if another process is in the block.
+        path: The lock file. Its folder is made.
+        busy: What to say if another process is in the block.
 
     Raises:
-        ValueError: Another process is.
+        ValueError: Another process is in the block.
         OSError: The folder may not be written to.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path).acquire(timeout=0)
     except Timeout:
-        raise ValueError(elsewhere) from None
+        raise ValueError(busy) from None
     except OSError as error:
         raise OSError(
             f"{path.parent}: cannot be written to ({error.strerror or error}); give "
             "another --out, or yourself the right to write there"
         ) from error
     with lock:
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # Windows does not remove a file that is open
-                path.unlink()
+        yield

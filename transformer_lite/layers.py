@@ -30,7 +30,7 @@ class FeedForward(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch d_model"]
     ) -> Float[Tensor, "*batch d_model"]:
-        """Each position's vector, transformed on its own."""
+        """Transform each position's vector on its own."""
         # Deviation D2: no dropout on the ReLU's output, which the paper does not name.
         return self.w_2(self.w_1(x).relu())
 
@@ -58,7 +58,7 @@ class AddAndNorm(nn.Module):
         x: Float[Tensor, "*batch d_model"],
         sublayer_output: Float[Tensor, "*batch d_model"],
     ) -> Float[Tensor, "*batch d_model"]:
-        """The normalized sum of a sub-layer's input and output."""
+        """Return the normalized sum of a sub-layer's input and output."""
         return self.norm(x + self.dropout(sublayer_output))
 
 
@@ -83,7 +83,7 @@ class EncoderLayer(nn.Module):
         x: Float[Tensor, "batch src_len d_model"],
         mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch src_len d_model"]:
-        """Each source position, having looked at all real source positions."""
+        """Let each source position attend to all real source positions."""
         x = self.after_self_attention(x, self.self_attention(x, x, mask))
         return self.after_feed_forward(x, self.feed_forward(x))
 
@@ -107,8 +107,9 @@ class DecoderLayer(nn.Module):
         causal: Bool[Tensor, "tgt_len tgt_len"],
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Each target position, from its past and from the encoder's output."""
-        x = self.after_self_attention(x, self.self_attention(x, x, causal[None, None]))
+        """Let each target position attend to its past and to the encoder's output."""
+        attended = self.self_attention(x, x, causal[None, None], is_causal=True)
+        x = self.after_self_attention(x, attended)
         x = self.after_cross_attention(x, self.cross_attention(x, memory, memory_mask))
         return self.after_feed_forward(x, self.feed_forward(x))
 
@@ -120,7 +121,7 @@ class DecoderLayer(nn.Module):
         memory: KeyValueCache,
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> tuple[Float[Tensor, "batch beams d_model"], KeyValueCache]:
-        """The newest position of each beam alone, and the past with these added.
+        """Compute the newest position of each beam, and the past with it added.
 
         A sentence's beams share one past. Each of them sees its own tokens in it by
         the mask `ancestors`, as a position sees its own past by the causal mask.

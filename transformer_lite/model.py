@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from transformer_lite.attention import KeyValueCache
 from transformer_lite.config import ModelConfig
@@ -42,7 +41,7 @@ class Encoder(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch src_len d_model"]:
-        """A vector for each source token that knows its whole sentence."""
+        """Return a vector for each source token that knows its whole sentence."""
         x = self.dropout(self.positions(self.embedding(src_ids)))
         for layer in self.layers:
             x = layer(x, mask)
@@ -68,15 +67,15 @@ class DecoderState(NamedTuple):
     """Tokens taken in so far by each beam."""
 
     def reorder(self, beams: Int[Tensor, "batch beams"]) -> "DecoderState":
-        """The state in which beam j of sentence i continues old beam beams[i, j].
+        """Return the state in which beam j of sentence i continues beam beams[i, j].
 
-        What is kept of the tokens stays where it is: only the beams' view changes.
+        Keys and values stay where they are; only `ancestors` changes.
         """
         sentences = torch.arange(len(beams), device=beams.device)[:, None]
         return self._replace(ancestors=self.ancestors[sentences, beams])
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "DecoderState":
-        """The state of these sentences alone, in this order."""
+        """Return the state of these sentences alone, in this order."""
         return self._replace(
             memory=tuple(of_layer.keep(sentences) for of_layer in self.memory),
             memory_mask=self.memory_mask[sentences],
@@ -108,7 +107,7 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch src_len d_model"],
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch tgt_len vocab"]:
-        """For each target position, a score for every token that may come next."""
+        """Score every token that may follow each target position."""
         return self.embedding.logits(self.hidden(tgt_ids, memory, memory_mask))
 
     def hidden(
@@ -117,7 +116,7 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch src_len d_model"],
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """The last layer's vectors, from which the scores are made (Section 3.4).
+        """Return the last layer's vectors, which the scores are made of (Section 3.4).
 
         Padding stands at the end of a target, where the causal mask hides it from
         every real position already, so it needs no mask of its own.
@@ -133,7 +132,7 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch src_len d_model"],
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> DecoderState:
-        """The state before the first token, with one beam for each sentence."""
+        """Return the state before the first token, with one beam for each sentence."""
         projected = tuple(
             KeyValueCache.of(layer.cross_attention.keys_and_values(memory))
             for layer in self.layers
@@ -148,10 +147,10 @@ class Decoder(nn.Module):
     def step(
         self, last_ids: Int[Tensor, "batch beams"], state: DecoderState
     ) -> tuple[Float[Tensor, "batch beams vocab"], DecoderState]:
-        """Scores for the token after `last_ids`, and the state that includes them.
+        """Score the token after `last_ids`; return the state after them too.
 
-        Equal to the last position of `forward` on all tokens so far, at the cost of
-        one position.
+        The scores equal the last position of `forward` on all tokens so far, at the
+        cost of one position.
         """
         batch, beams = last_ids.shape
         embedded = self.embedding(last_ids).flatten(0, 1)[:, None]
@@ -209,7 +208,7 @@ class Transformer(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len vocab"]:
-        """Scores of the next token at each target position, teacher-forced.
+        """Score the next token at each target position, teacher-forced.
 
         Args:
             src_ids: Source tokens, each row ended by EOS and filled up with PAD.
@@ -223,7 +222,7 @@ class Transformer(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """What `forward` makes its scores from, for a loss that scores by itself."""
+        """Return the vectors that `forward` scores, for a loss that scores them."""
         mask = padding_mask(src_ids, PAD)
         return self.decoder.hidden(tgt_ids, self.encoder(src_ids, mask), mask)
 
@@ -232,9 +231,9 @@ class Transformer(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> AttentionWeights:
-        """Who attends to whom on the way to what `forward` returns, for figures.
+        """Return every head's attention weights, for figures.
 
-        The model should be in evaluation mode, so that nothing is dropped.
+        Put the model into evaluation mode first, so that nothing is dropped.
 
         Raises:
             ValueError: An id lies beyond the vocabulary.
@@ -259,10 +258,7 @@ class Transformer(nn.Module):
         return AttentionWeights(*parts)
 
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> DecoderState:
-        """The decoder's state before the first token, the source having been read.
-
-        Sentences are read 64 at a time, no wider than the longest of them, so that of a
-        batch sorted by length little padding is read.
+        """Read the source; return the decoder's state before the first token.
 
         Args:
             src_ids: Source tokens, each row ended by EOS and filled up with PAD.
@@ -272,27 +268,22 @@ class Transformer(nn.Module):
         """
         _require_known(src_ids, self.encoder.embedding)
         mask = padding_mask(src_ids, PAD)
-        memory = []
-        for ids, real in zip(src_ids.split(64), mask.split(64), strict=True):
-            width = max(real.sum(dim=-1).flatten().tolist(), default=0)
-            read = self.encoder(ids[:, :width], real[..., :width])
-            memory.append(F.pad(read, (0, 0, 0, src_ids.size(1) - width)))
-        return self.decoder.start(torch.cat(memory), mask)
+        return self.decoder.start(self.encoder(src_ids, mask), mask)
 
     def num_parameters(self) -> int:
-        """Number of trained numbers, the shared matrix counted once (Table 3)."""
+        """Count the parameters, the shared matrix once (Table 3)."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
 def _require_known(ids: Int[Tensor, "batch len"], embedding: Embedding) -> None:
-    """Refuse what another tokenizer has made.
+    """Refuse ids of another tokenizer.
 
-    `forward` does not ask: on a GPU that would be a wait in every step of training.
+    `forward` does not check: on a GPU it would have to wait for the answer.
     """
     vocab_size = embedding.weight.size(0)
     if ids.numel() and not 0 <= ids.min() <= ids.max() < vocab_size:
         raise ValueError(
-            f"ids from {ids.min()} to {ids.max()} are not all of a vocabulary of "
+            f"ids from {ids.min()} to {ids.max()} do not fit a vocabulary of "
             f"{vocab_size}; encode the text with the model's own tokenizer"
         )
 

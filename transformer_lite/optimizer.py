@@ -11,7 +11,7 @@ from torch import nn, optim
 
 
 def noam_rate(step: int, d_model: int, warmup: int) -> float:
-    """The learning rate of a step, counted from 1 (Equation 3).
+    """Return the learning rate of a step, counted from 1 (Equation 3).
 
     It rises linearly for `warmup` steps and then falls with the root of the step:
     d_model^-0.5 · min(step^-0.5, step · warmup^-1.5).
@@ -22,34 +22,38 @@ def noam_rate(step: int, d_model: int, warmup: int) -> float:
     return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
-def adam(parameters: Iterable[nn.Parameter]) -> optim.Adam:
-    """Adam with the paper's β and ε, its rate left to the schedule (Section 5.3)."""
-    return optim.Adam(parameters, lr=1.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+def adam(parameters: Iterable[nn.Parameter], rate: float) -> optim.Adam:
+    """Make Adam with the paper's β and ε (Section 5.3).
+
+    Args:
+        parameters: What to optimize.
+        rate: The learning rate. `noam_schedule` multiplies it by Equation 3, so give 1
+            for the paper's rate.
+    """
+    return optim.Adam(parameters, lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
 def noam_schedule(
     optimizer: optim.Optimizer,
     d_model: int,
     warmup: int,
-    scale: float,
     max_steps: int = 0,
     cooldown: int = 0,
 ) -> optim.lr_scheduler.LambdaLR:
-    """A scheduler that gives each step its `noam_rate`, times `scale`.
+    """Make a scheduler that multiplies the optimizer's rate by `noam_rate`.
 
     Call its `step()` after each step of the optimizer.
 
     Args:
-        optimizer: Its rate is multiplied.
+        optimizer: The optimizer.
         d_model: Width of the model.
         warmup: Steps over which the rate rises.
-        scale: Factor on the rate.
-        max_steps: Steps of the whole run; needed only for a cooldown.
+        max_steps: Steps of the whole run; only a cooldown needs them.
         cooldown: Steps at the end over which the rate falls linearly to 0.
     """
 
     def factor(done: int) -> float:
         left = max(0, max_steps - done) / cooldown if cooldown else 1.0
-        return scale * noam_rate(done + 1, d_model, warmup) * min(1.0, left)
+        return noam_rate(done + 1, d_model, warmup) * min(1.0, left)
 
     return optim.lr_scheduler.LambdaLR(optimizer, factor)

@@ -22,7 +22,12 @@ from transformer_lite.data.treebanks import (
     load_treebank,
     treebank_of_files,
 )
-from transformer_lite.data.trees import TREES, tree_of
+from transformer_lite.data.trees import (
+    TREES,
+    TREES_WITH_WORDS,
+    TreeForm,
+    tree_of,
+)
 
 DOG = "( (S (NP-SBJ (DT The) (NN dog)) (VP (VBZ sleeps)) (. .)))"
 DOG_PAIR = ("The dog sleeps .", "(S (NP DT NN )NP (VP VBZ )VP . )S")
@@ -79,7 +84,7 @@ def test_a_treebank_of_ones_own_has_trees_for_its_target_language(tmp_path):
 
 def test_dropped_tags_are_left_out_of_the_ids_and_not_of_the_text(tmp_path):
     path = write(tmp_path / "x.mrg", DOG)
-    corpus = treebank_of_files((path,), (path,), drop_tags=True)
+    corpus = treebank_of_files((path,), (path,), form=TreeForm("XX"))
     assert list(corpus.splits["train"]) == [DOG_PAIR]
     dropped = "(S (NP XX XX )NP (VP XX )VP XX )S"
     assert corpus.encodable(DOG_PAIR) == (DOG_PAIR[0], dropped)
@@ -105,6 +110,7 @@ def test_silver_trees_that_are_nowhere_are_named_with_what_there_is(tmp_path):
 # Prepared
 
 
+TAGS = TreeForm("tags")
 MANY = [
     "(S (NP (DT The) (NN dog)) (VP (VBZ sees) (NP (DT the) (NN cat))) (. .))",
     "(S (NP (DT The) (NN cat)) (VP (VBZ sleeps)) (. .))",
@@ -113,26 +119,45 @@ MANY = [
 STRANGE = "(SBARQ (WHNP (WP Who)) (SQ (VBZ sees)))"
 
 
-def prepared(folder, drop_tags=False):
+def prepared(folder, form=TAGS, vocab_size=55):
     train = write(folder / "train.mrg", *MANY)
     valid = write(folder / "valid.mrg", MANY[0], STRANGE)
-    corpus = treebank_of_files((train,), (valid,), drop_tags=drop_tags)
-    prepare(corpus, folder / "out", 55, 60, skip_unusable=False)
+    corpus = treebank_of_files((train,), (valid,), form=form)
+    prepare(corpus, folder / "out", vocab_size, 60, skip_unusable=False)
     return PreparedCorpus(folder / "out")
 
 
-@pytest.mark.parametrize("drop_tags", [False, True])
-def test_each_bracket_and_each_tag_is_one_token(tmp_path, drop_tags):
-    corpus = prepared(tmp_path, drop_tags)
+@pytest.mark.parametrize("leaves", ["tags", "XX"])
+def test_each_bracket_and_each_tag_is_one_token(tmp_path, leaves):
+    corpus = prepared(tmp_path, TreeForm(leaves))
     _, targets = corpus.text("train")
     _, ids = corpus.ids("train")
     for target, of_target in zip(targets, [ids[i] for i in range(15)], strict=True):
         tokens = target.split(" ")
         assert len(of_target) == len(tokens)
         decoded = corpus.tokenizer.decode(of_target.tolist()).split(" ")
-        if drop_tags:
+        if leaves == "XX":
             tokens = [t if t[0] in "()" else "XX" for t in tokens]
         assert decoded == tokens
+
+
+@pytest.mark.parametrize("closing_labels", [True, False])
+def test_words_in_trees_are_spelled_as_in_the_sentence(tmp_path, closing_labels):
+    corpus = prepared(tmp_path, TreeForm("words", closing_labels))
+    assert corpus.languages == ("", TREES_WITH_WORDS)
+    sentences, targets = corpus.text("train")
+    src, tgt = corpus.ids("train")
+    for number, (sentence, target) in enumerate(zip(sentences, targets, strict=True)):
+        decoded = corpus.tokenizer.decode(tgt[number].tolist())
+        words = sentence.split(" ")
+        tree = tree_of(decoded.split(" "), words, with_words=True)
+        assert tree.words() == words
+        gold = tree_of(target.split(" "), words)
+        assert brackets(tree, gold) == brackets(gold, gold)
+        pieces = corpus.tokenizer.pieces(tgt[number])
+        copied = [piece for piece in pieces if "(" not in piece and ")" not in piece]
+        assert copied == corpus.tokenizer.pieces(src[number])
+        assert (")" in decoded.split(" ")) is not closing_labels
 
 
 def test_a_tree_that_is_too_long_is_named_by_its_file_and_line(tmp_path):
@@ -152,7 +177,7 @@ def test_words_are_made_of_ordinary_pieces(tmp_path):
 
 
 def test_the_text_has_the_treebanks_tags_whether_they_are_dropped_or_not(tmp_path):
-    (sentence, *_), (target, *_) = prepared(tmp_path, drop_tags=True).text("valid")
+    (sentence, *_), (target, *_) = prepared(tmp_path, TreeForm("XX")).text("valid")
     assert str(tree_of(target.split(" "), sentence.split(" "))) == MANY[0]
 
 

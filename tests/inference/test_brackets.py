@@ -11,7 +11,7 @@ from transformer_lite.data.trees import (
     Tree,
     linearized,
     read_trees,
-    tokens_without_tags,
+    TreeForm,
 )
 from transformer_lite.inference.brackets import brackets, score_brackets
 

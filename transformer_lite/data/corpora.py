@@ -1,6 +1,6 @@
 """Parallel text: toy, Multi30k, Tatoeba, WMT 2014, and files of one's own.
 
-Paper: §5.1
+Paper: §5.1, 6.3
 Chapter: 05_1_training_data_and_batching
 Tests: tests/data/test_corpora.py
 """
@@ -9,19 +9,17 @@ import codecs
 import gzip
 import hashlib
 import os
-import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from transformer_lite.data.downloads import DATA_VARIABLE, downloaded, provided
-from transformer_lite.data.pairs import Fault, SentencePair, fault_of
+from transformer_lite.data.downloads import DATA_VARIABLE, published_file
 from transformer_lite.data.tatoeba import folder_of, tatoeba_splits
 from transformer_lite.data.toy import generate_pairs
-from transformer_lite.data.trees import TreeForm
-from transformer_lite.data.wmt14 import wmt14_splits
+from transformer_lite.data.trees import TreeForm, linearized, normalized, read_trees
 
 _COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 MULTI30K_MIRRORS = tuple(
@@ -51,10 +49,33 @@ MULTI30K_SHA256 = {
 }
 """Checksums of the text itself: the same text can be compressed in many ways."""
 
-_NO_LANGUAGES = set(
-    "src trg tgt ref hyp txt tsv csv gz bz xz zip py md tok bpe".split()
-)
-"""What names of files end in, too, and that is no language."""
+WMT14 = "wmt/wmt14"
+"""The repository of WMT 2014 on the Hugging Face hub."""
+WMT14_SPLITS = {"train": "train", "valid": "validation", "test": "test"}
+"""Our names and the hub's: newstest2013 validates, newstest2014 tests."""
+
+
+class SentencePair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+    place: str = ""
+    """Where it stands, such as a file and a line."""
+
+
+class Fault(NamedTuple):
+    """Stands in a split in the place of a pair that cannot be used."""
+
+    kind: str
+    """What is wrong, in words that can be counted: "empty"."""
+    place: str
+    """Where, such as a file and a line."""
+    remedy: str
+    """What to do about it."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.kind}; {self.remedy}"
 
 
 @dataclass(frozen=True)
@@ -64,19 +85,16 @@ class Corpus:
     name: str
     splits: Mapping[str, Iterable[SentencePair | Fault]]
     """Has at least "train" and "valid"; other splits are for tests."""
-    origin: str = ""
-    """Names this corpus and no other; empty if nothing does."""
     languages: tuple[str, str] = ("", "")
     """Codes, such as "en", of source and target language; empty if unknown."""
     form: TreeForm | None = None
     """How a model writes the targets if these are trees (Section 6.3)."""
 
-    def encodable(self, pair: SentencePair) -> SentencePair:
-        """The pair as its ids spell it: a tree is written in the corpus's form."""
-        source, target = pair
-        if self.form:
-            target = " ".join(self.form.tokens(source, target))
-        return source, target
+    def encodable(self, pair: SentencePair) -> tuple[str, str]:
+        """Return the text that is encoded: a tree is written in the corpus's form."""
+        if self.form is None:
+            return pair.source, pair.target
+        return pair.source, " ".join(self.form.tokens(pair.source, pair.target))
 
 
 @dataclass(frozen=True)
@@ -85,12 +103,11 @@ class ToySplit:
 
     start: int
     size: int
-    seed: int = 1
 
     def __iter__(self) -> Iterator[SentencePair]:
-        """The pairs, English and German."""
-        stream = islice(generate_pairs(self.seed), self.start, self.start + self.size)
-        return ((pair.source, pair.target) for pair in stream)
+        """Yield the pairs, English and German."""
+        stream = islice(generate_pairs(seed=1), self.start, self.start + self.size)
+        return (SentencePair(pair.source, pair.target) for pair in stream)
 
 
 @dataclass(frozen=True)
@@ -101,7 +118,7 @@ class ParallelFiles:
     target: Path
 
     def __iter__(self) -> Iterator[SentencePair | Fault]:
-        r"""The pairs, in order, or what is wrong with them; "\n" alone ends a line.
+        r"""Yield the pairs, in order; "\n" alone ends a line.
 
         Raises:
             ValueError: A file is missing, damaged or empty, or has fewer lines.
@@ -109,33 +126,27 @@ class ParallelFiles:
         number = 0
         lines = zip_longest(lines_of(self.source), lines_of(self.target))
         for number, (source, target) in enumerate(lines, start=1):
+            texts, place = [], f"{self.source} and {self.target}, line {number}"
             for path, line in ((self.source, source), (self.target, target)):
                 if line is None:
                     raise ValueError(
                         f"{path}: ends before line {number}, which the other file has; "
                         "line k of one file must translate line k of the other"
                     )
-            yield _pair(
-                (source, f"{self.source}, line {number}"),
-                (target, f"{self.target}, line {number}"),
-            )
+                texts.append(_decoded(line, f"{path}, line {number}"))
+            yield _pair(texts, place)
         if number == 0:
             raise ValueError(f"{self.source}: empty; give a file with sentences")
 
 
 @dataclass(frozen=True)
 class PairsFile:
-    """A UTF-8 file, plain or gzipped, of source, tab and target on each line.
-
-    Tatoeba's own files are read, too: with a sentence's number before each side, or
-    with a third column that names its licence, CC-BY. A single number before two
-    columns is a fault: it is the number of a pair, or the file has no pairs at all.
-    """
+    """A UTF-8 file, plain or gzipped, of source, tab and target on each line."""
 
     path: Path
 
     def __iter__(self) -> Iterator[SentencePair | Fault]:
-        """The pairs, in order, or what is wrong with them.
+        """Yield the pairs, in order.
 
         Raises:
             ValueError: The file is missing, damaged or empty.
@@ -143,33 +154,64 @@ class PairsFile:
         number = 0
         for number, line in enumerate(lines_of(self.path), start=1):
             place = f"{self.path}, line {number}"
-            match line.split(b"\t"):
-                case [one, source, two, target] if one.isdigit() and two.isdigit():
-                    yield _pair((source, place), (target, place))
-                case [one, _, _] if one.isdigit():
-                    yield Fault(
-                        "a number before two more columns",
-                        place,
-                        "leave only source, tab, target, or give two files",
-                    )
-                case [source, target]:
-                    yield _pair((source, place), (target, place))
-                case [source, target, origin] if origin.startswith(b"CC-BY"):
-                    yield _pair((source, place), (target, place))
-                case columns:
-                    yield Fault(
-                        "not source, tab, target",
-                        place,
-                        f"it has {len(columns)} columns; mend it, or give two files",
-                    )
+            columns = line.split(b"\t")
+            if len(columns) == 2:
+                yield _pair([_decoded(column, place) for column in columns], place)
+            else:
+                remedy = f"it has {len(columns)} columns; leave source, tab and target"
+                yield Fault("not source, tab, target", place, remedy)
         if number == 0:
             raise ValueError(f"{self.path}: empty; give a file with pairs")
+
+
+@dataclass(frozen=True)
+class TreeFiles:
+    """UTF-8 files of trees in brackets, plain or gzipped, one after the other."""
+
+    paths: tuple[Path, ...]
+
+    def __iter__(self) -> Iterator[SentencePair | Fault]:
+        """Yield the words of each tree and its tokens with tags.
+
+        Raises:
+            ValueError: A file is missing, damaged, empty or not UTF-8, or a bracket is
+                missing.
+        """
+        for path in self.paths:
+            number = 0
+            for number, tree in read_trees(_text_lines(path), str(path)):
+                place, kept = f"{path}, line {number}", normalized(tree)
+                if kept is None:
+                    yield Fault("no word", place, "remove this tree")
+                else:
+                    words = " ".join(kept.words())
+                    yield SentencePair(words, " ".join(linearized(kept)), place)
+            if number == 0:
+                raise ValueError(f"{path}: empty; give a file with trees")
+
+
+@dataclass(frozen=True)
+class Wmt14Split:
+    """Sentence pairs of one split, read from disk as they are asked for."""
+
+    name: str
+    languages: tuple[str, str]
+    rows: Any = field(repr=False)
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        """Yield the pairs, in order."""
+        source, target = self.languages
+        batches = self.rows.iter(batch_size=1000)  # fifty times as fast as row by row
+        rows = (row for batch in batches for row in batch["translation"])
+        for number, row in enumerate(rows, start=1):
+            place = f"wmt14, {self.name}, row {number}"
+            yield SentencePair(row[source], row[target], place)
 
 
 def load_corpus(
     name: str, source_language: str = "en", target_language: str = "de"
 ) -> Corpus:
-    """A corpus by its name: "toy" is generated, the others are downloaded.
+    """Load a corpus by its name: "toy" is generated, the others are downloaded.
 
     Args:
         name: "toy", "multi30k", "tatoeba" or "wmt14".
@@ -182,117 +224,158 @@ def load_corpus(
         ValueError: There is no such corpus or language, or a file is missing or not
             the published one.
     """
-    languages = (source_language, target_language)
-    if name == "toy":
-        if languages != ("en", "de"):
-            raise ValueError(f"toy has no {'–'.join(languages)}; it is en–de")
-        splits = {
-            "train": ToySplit(0, 10_000),
-            "valid": ToySplit(10_000, 500),
-            "test": ToySplit(10_500, 500),
-        }
-        return Corpus(name, splits, repr(splits), languages)
-    if name == "multi30k":
-        if not set(languages) <= {"en", "de", "fr"} or len(set(languages)) == 1:
-            raise ValueError(
-                f"multi30k has no {'–'.join(languages)}; take two of en, de, fr"
-            )
-        published = {"train": "train", "valid": "val"}
-        published["test_2016_flickr"] = "test_2016_flickr"
-        return _corpus_of(
-            name,
-            {
-                split: ParallelFiles(
-                    *(_multi30k_file(f"{file}.{language}") for language in languages)
-                )
-                for split, file in published.items()
-            },
-            languages,
+    loaders = {
+        "toy": _toy_splits,
+        "multi30k": _multi30k_splits,
+        "tatoeba": _tatoeba_splits,
+        "wmt14": _wmt14_splits,
+    }
+    if name not in loaders:
+        raise ValueError(
+            f'there is no corpus "{name}"; take one of {", ".join(loaders)}; for your '
+            "own text, prepare files or prepare trees"
         )
-    if name == "tatoeba":
-        if os.environ.get(DATA_VARIABLE):
-            return _corpus_of(name, _own_tatoeba(languages), languages)
-        splits, origin = tatoeba_splits(*languages)
-        return Corpus(name, splits, origin, languages)
-    if name == "wmt14":
-        splits = wmt14_splits(*languages)
-        return Corpus(name, splits, repr(splits), languages)
-    raise ValueError(
-        f'there is no corpus "{name}"; take "toy", "multi30k", "tatoeba" or "wmt14", '
-        'or a treebank: "penn_treebank_sample", "craft" or "gum"; for text of your '
-        "own, prepare files, or prepare trees"
-    )
+    languages = (source_language, target_language)
+    return Corpus(name, loaders[name](languages), languages)
 
 
 def corpus_of_files(
-    train: tuple[Path, ...],
-    valid: tuple[Path, ...],
-    test: tuple[Path, ...] | None = None,
-    languages: tuple[str | None, str | None] = (None, None),
+    given: Mapping[str, Sequence[Path]], languages: tuple[str, str] = ("", "")
 ) -> Corpus:
-    """A corpus of one's own: for each split two files, or one of pairs with tabs.
+    """Make a corpus of one's own text.
 
     Args:
-        train: The training files, source and target, or one file of pairs.
-        valid: The validation files.
-        test: The test files, if there are any.
-        languages: Codes of source and target language; for None what the names of
-            two training files end in, as in `train.en` and `train.ko.txt.gz`, if they
-            differ in it.
+        given: For each split two files, source and target, or one of pairs with tabs.
+        languages: Codes of source and target language.
+
+    Raises:
+        ValueError: A split has more than two files.
     """
-    given = {"train": train, "valid": valid} | ({"test": test} if test else {})
+    for split, paths in given.items():
+        if len(paths) > 2:
+            raise ValueError(
+                f"--{split} has {len(paths)} files; give source and target, or one "
+                "file with a tab between them"
+            )
     splits = {
         split: ParallelFiles(*paths) if len(paths) == 2 else PairsFile(*paths)
         for split, paths in given.items()
     }
-    source, target = map(_language_of, train) if len(train) == 2 else ("", "")
-    if source == target:  # so it is no language that the names end in
-        source = target = ""
-    return _corpus_of("files", splits, (languages[0] or source, languages[1] or target))
+    return Corpus("files", splits, languages)
 
 
-def _language_of(path: Path) -> str:
-    """The language that a file's name ends in; empty if it does not say."""
-    name = path.name.lower().removesuffix(".gz").removesuffix(".txt")
-    found = re.search(r"\.([a-z]{2,3})([-_][a-z]+)*$", name)
-    return found[1] if found and found[1] not in _NO_LANGUAGES else ""
-
-
-def _corpus_of(
-    name: str,
-    splits: Mapping[str, ParallelFiles | PairsFile],
-    languages: tuple[str, str],
+def corpus_of_trees(
+    given: Mapping[str, Sequence[Path]],
+    language: str = "",
+    form: TreeForm | None = None,
 ) -> Corpus:
-    origin = {
-        split: [stamp(path) for path in astuple(files)]
-        for split, files in splits.items()
+    """Make a treebank of one's own files, of trees in brackets (Section 6.3).
+
+    Args:
+        given: For each split any number of files.
+        language: Code of the words' language.
+        form: How a model writes the trees; by default with tags, as the paper's.
+    """
+    form = form or TreeForm()
+    splits = {split: TreeFiles(tuple(paths)) for split, paths in given.items()}
+    return Corpus("trees", splits, (language, form.language), form)
+
+
+Splits = dict[str, Iterable[SentencePair | Fault]]
+
+
+def _toy_splits(languages: tuple[str, str]) -> Splits:
+    if languages != ("en", "de"):
+        raise ValueError(f"toy has no {'–'.join(languages)}; it is en–de")
+    return {
+        "train": ToySplit(0, 10_000),
+        "valid": ToySplit(10_000, 500),
+        "test": ToySplit(10_500, 500),
     }
-    return Corpus(name, splits, repr(origin), languages)
 
 
-def stamp(path: Path) -> str:
-    """Path, size and time of change of a file."""
+def _multi30k_splits(languages: tuple[str, str]) -> Splits:
+    if not set(languages) <= {"en", "de", "fr"} or len(set(languages)) == 1:
+        raise ValueError(
+            f"multi30k has no {'–'.join(languages)}; take two of en, de, fr"
+        )
+    names = {"train": "train", "valid": "val", "test_2016_flickr": "test_2016_flickr"}
+    return {
+        split: ParallelFiles(*(_multi30k_file(f"{name}.{code}") for code in languages))
+        for split, name in names.items()
+    }
+
+
+def _multi30k_file(name: str) -> Path:
+    path = published_file("multi30k", f"{name}.gz", MULTI30K_MIRRORS)
+    text = b"".join(line + b"\n" for line in lines_of(path))
+    if hashlib.sha256(text).hexdigest() != MULTI30K_SHA256[name]:
+        raise ValueError(
+            f"{path}: not the published text (its checksum differs); delete the file"
+        )
+    return path
+
+
+def _tatoeba_splits(languages: tuple[str, str]) -> Splits:
+    if not os.environ.get(DATA_VARIABLE):
+        splits = tatoeba_splits(*languages)
+        return {
+            split: [SentencePair(*pair) for pair in pairs]
+            for split, pairs in splits.items()
+        }
+    folder = folder_of(*languages)
+    return {
+        split: ParallelFiles(
+            *(published_file(folder, f"{split}.{code}.gz", ()) for code in languages)
+        )
+        for split in ("train", "valid", "test")
+    }
+
+
+def _wmt14_splits(languages: tuple[str, str]) -> Splits:
+    """Load WMT 2014 by the `datasets` library, which downloads it once.
+
+    Not streamed from the hub: preparation reads the text twice. The library keeps it on
+    disk and maps it into memory.
+    """
+    foreign = set(languages) - {"en"}
+    if "en" not in languages or len(foreign) != 1 or not foreign <= {"de", "fr"}:
+        raise ValueError(
+            f"wmt14 has no {'–'.join(languages)}; take en, and one of de, fr"
+        )
     try:
-        stat = path.stat()
-    except OSError:
-        return str(path)  # whoever reads it will say that it is missing
-    return f"{path.resolve()}, {stat.st_size} bytes, {stat.st_mtime_ns} ns"
+        import datasets  # an extra, and slow to import
+    except ImportError:
+        raise ValueError(
+            "wmt14 needs the library datasets; pip install datasets"
+        ) from None
+    try:
+        return {
+            split: Wmt14Split(
+                split,
+                languages,
+                datasets.load_dataset(WMT14, f"{min(foreign)}-en", split=name),
+            )
+            for split, name in WMT14_SPLITS.items()
+        }
+    except OSError as error:
+        reason = str(error).split("\n")[0]
+        raise ValueError(
+            f"{WMT14} could not be downloaded ({reason}); try again later"
+        ) from error
 
 
-def _pair(source: tuple[bytes, str], target: tuple[bytes, str]) -> SentencePair | Fault:
-    """The text of a pair, each side given with its place, or what is wrong with it."""
-    texts = []
-    for line, place in (source, target):
-        remedy = "remove this pair"
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            remedy = f"see byte {error.start + 1} of it; convert the file to UTF-8"
-            return Fault("not UTF-8", place, remedy)
-        if fault := fault_of(text, place, remedy):
-            return fault
-        texts.append(text)
-    return texts[0], texts[1]
+def _decoded(line: bytes, place: str) -> str | Fault:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        remedy = f"see byte {error.start + 1} of it; convert the file to UTF-8"
+        return Fault("not UTF-8", place, remedy)
+
+
+def _pair(texts: list[str | Fault], place: str) -> SentencePair | Fault:
+    faults = [text for text in texts if isinstance(text, Fault)]
+    return faults[0] if faults else SentencePair(*texts, place)
 
 
 _NO_TEXT_FILE = (
@@ -306,7 +389,12 @@ _NO_TEXT_FILE = (
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    """The lines of a file without their ends and without a byte order mark."""
+    """Yield the lines of a file without their ends and without a byte order mark.
+
+    Raises:
+        ValueError: The file is missing, or neither text nor gzipped text.
+        OSError: It cannot be read now.
+    """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -323,25 +411,9 @@ def lines_of(path: Path) -> Iterator[bytes]:
         raise OSError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def _own_tatoeba(languages: tuple[str, str]) -> dict[str, ParallelFiles]:
-    """Splits of Tatoeba as they lie in the folder that the environment names."""
-    folder = folder_of(*languages)
-    return {
-        split: ParallelFiles(
-            *(provided(folder, f"{split}.{code}.gz") for code in languages)
-        )
-        for split in ("train", "valid", "test")
-    }
-
-
-def _multi30k_file(name: str) -> Path:
-    """Where a file lies, after downloading it if need be; its text is the published."""
-    path = provided("multi30k", f"{name}.gz")
-    if path is None:
-        path = downloaded("multi30k", f"{name}.gz", MULTI30K_MIRRORS)
-    text = b"".join(line + b"\n" for line in lines_of(path))
-    if hashlib.sha256(text).hexdigest() != MULTI30K_SHA256[name]:
-        raise ValueError(
-            f"{path}: not the published text (its checksum differs); delete the file"
-        )
-    return path
+def _text_lines(path: Path) -> Iterator[str]:
+    for number, line in enumerate(lines_of(path), start=1):
+        text = _decoded(line, f"{path}, line {number}")
+        if isinstance(text, Fault):
+            raise ValueError(str(text))
+        yield text

@@ -5,42 +5,36 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/data/test_store.py
 """
 
-import hashlib
 import json
-import zlib
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from transformer_lite.batching import Sequences
-from transformer_lite.tokenizer import UNK, Tokenizer
+from transformer_lite.tokenizer import Tokenizer
 
 SIDES = ("src", "tgt")
 IDS, OFFSETS = np.dtype("<i4"), np.dtype("<i8")
 """How ids, and where each sequence of them starts, stand in their files."""
 
-BLOCK_IDS = 1 << 20
-"""Ids that are checked at a time; a processor's cache has room for them."""
-
 
 def ids_path(folder: Path, split: str, side: str) -> Path:
-    """Where all ids of one side of a split lie, one sentence after the other."""
+    """Return where all ids of one side of a split lie, one sentence after the other."""
     return folder / f"{split}.{side}.ids"
 
 
 def offsets_path(folder: Path, split: str, side: str) -> Path:
-    """Where it is written at which id each sentence starts, and the last one ends."""
+    """Return where the start of each sentence lies, and the end of the last."""
     return folder / f"{split}.{side}.offsets"
 
 
 def text_path(folder: Path, split: str, side: str) -> Path:
-    """Where the sentences of one side of a split lie, one a line."""
+    """Return where the sentences of one side of a split lie, one a line."""
     return folder / f"{split}.{side}.txt"
 
 
 def load_sequences(folder: Path, split: str, side: str) -> Sequences:
-    """One side of a split, its ids memory-mapped.
+    """Load one side of a split, its ids memory-mapped.
 
     They take no memory until they are read, and processes on one machine share them.
 
@@ -63,11 +57,45 @@ def load_sequences(folder: Path, split: str, side: str) -> Sequences:
     return Sequences(ids, offsets)
 
 
-class PreparedCorpus:
-    """What `prepare` wrote.
+class SideWriter:
+    """Writes one side of a split, sentence by sentence.
+
+    Use it as a context manager, which closes the files.
 
     Args:
-        folder: The folder that it wrote.
+        folder: The folder of the corpus.
+        split: The split's name.
+        side: "src" or "tgt".
+    """
+
+    def __init__(self, folder: Path, split: str, side: str) -> None:
+        self._ids, self._offsets, self._text = (
+            path(folder, split, side).open("wb")
+            for path in (ids_path, offsets_path, text_path)
+        )
+        self._num_ids = 0
+        self._offsets.write(OFFSETS.type(0).tobytes())
+
+    def __enter__(self) -> "SideWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (self._ids, self._offsets, self._text):
+            file.close()
+
+    def add(self, text: str, ids: list[int]) -> None:
+        """Write a sentence and its ids."""
+        self._num_ids += len(ids)
+        self._ids.write(np.array(ids, IDS).tobytes())
+        self._offsets.write(OFFSETS.type(self._num_ids).tobytes())
+        self._text.write(f"{text}\n".encode())
+
+
+class PreparedCorpus:
+    """A folder that `prepare` wrote.
+
+    Args:
+        folder: The folder.
 
     Raises:
         ValueError: The folder is missing or incomplete.
@@ -77,8 +105,8 @@ class PreparedCorpus:
         try:
             summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             name, sizes = str(summary["corpus"]), dict(summary["pairs"])
-            source, target = summary.get("languages", ("", ""))
-            left_out = dict(summary.get("left_out", {}))
+            source, target = summary["languages"]
+            left_out, fingerprint = dict(summary["left_out"]), summary["fingerprint"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             if (folder / "config.json").exists():
                 raise ValueError(
@@ -97,10 +125,12 @@ class PreparedCorpus:
         """Number of training pairs that were left out, by what was wrong with them."""
         self.languages: tuple[str, str] = (source, target)
         """Codes of the source's and the target's language; empty if unknown."""
+        self.fingerprint: str = fingerprint
+        """A checksum of the training data's ids, equal for equal data."""
         self.tokenizer = Tokenizer.load(folder / "tokenizer.model")
 
     def ids(self, split: str) -> tuple[Sequences, Sequences]:
-        """Source and target ids of a split, memory-mapped.
+        """Return source and target ids of a split, memory-mapped.
 
         Raises:
             ValueError: There is no such split, or its files are damaged.
@@ -110,7 +140,7 @@ class PreparedCorpus:
         return source, target
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """Source and target sentences of a split.
+        """Return source and target sentences of a split.
 
         Raises:
             ValueError: There is no such split, or its files are damaged.
@@ -118,36 +148,6 @@ class PreparedCorpus:
         self._require(split)
         source, target = (self._lines(split, side) for side in SIDES)
         return source, target
-
-    def fingerprint(self) -> str:
-        """A checksum of the training data's ids, equal for equal data."""
-        checksum = 0
-        for side in SIDES:
-            sequences = load_sequences(self.folder, "train", side)
-            checksum = zlib.crc32(sequences.ids, checksum)
-            checksum = zlib.crc32(sequences.offsets, checksum)
-        return f"{checksum:08x}"
-
-    def checksums(self) -> dict[str, str]:
-        """The SHA-256 of each side of each split ("train.src"), and of "tokenizer".
-
-        Raises:
-            ValueError: A file is missing.
-        """
-        files = {
-            f"{split}.{side}": text_path(self.folder, split, side)
-            for split, side in product(self.sizes, SIDES)
-        }
-        files["tokenizer"] = self.folder / "tokenizer.model"
-        found = {}
-        for name, path in files.items():
-            try:
-                with path.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256")
-            except OSError as error:
-                raise _damaged(path, str(error)) from error
-            found[name] = digest.hexdigest()
-        return found
 
     def _require(self, split: str) -> None:
         if split not in self.sizes:
@@ -161,21 +161,10 @@ class PreparedCorpus:
             raise _damaged(
                 path, f"has {len(sequences):,} sentences and not {self.sizes[split]:,}"
             )
-        # In blocks, so that no id is read from disk twice: a gigabyte in a second.
-        starts = range(0, len(sequences.ids), BLOCK_IDS)
-        blocks = (sequences.ids[start : start + BLOCK_IDS] for start in starts)
-        extremes = [int(f(block)) for block in blocks for f in (np.min, np.max)]
-        least, greatest = min(extremes), max(extremes)
-        if not UNK <= least <= greatest < self.tokenizer.vocab_size:
-            raise _damaged(
-                path,
-                f"has ids from {least} to {greatest}, but the text's begin at {UNK} "
-                f"and end below {self.tokenizer.vocab_size}",
-            )
         return sequences
 
     def _lines(self, split: str, side: str) -> list[str]:
-        """The lines of a file; "\\n" alone ends a line."""
+        """Read the lines of a file; "\\n" alone ends a line."""
         path = text_path(self.folder, split, side)
         try:
             text = path.read_bytes().decode("utf-8")

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
-from transformer_lite.data.downloads import downloaded
+from transformer_lite.data.downloads import published_file
 from transformer_lite.tokenizer import RESERVED
 
 RELEASE = "https://object.pouta.csc.fi/OPUS-Tatoeba/v2023-04-12/moses/"
@@ -31,19 +31,14 @@ MAX_CHARACTERS = 250
 _RESERVED = re.compile(f"[{RESERVED}]")
 
 
-def tatoeba_splits(
-    source: str, target: str
-) -> tuple[dict[str, list[tuple[str, str]]], str]:
-    """Training, validation and test pairs, and what names them.
+def tatoeba_splits(source: str, target: str) -> dict[str, list[tuple[str, str]]]:
+    """Return training, validation and test pairs; their archive is downloaded once.
 
-    The archive is downloaded once. Both directions have the same pairs in each split.
+    Both directions have the same pairs in each split.
 
     Args:
         source: Code of the source language, such as "en", "de", "ko" or "zh".
         target: Code of the target language.
-
-    Returns:
-        The pairs of each split; the direction, and the archive's address and checksum.
 
     Raises:
         ValueError: There is no such pair of languages, or the archive cannot be had or
@@ -59,7 +54,7 @@ def tatoeba_splits(
     codes = {code: "cmn" if code == "zh" else code for code in (source, target)}
     one, other = sorted(codes.values())
     archive = f"{one}-{other}.txt.zip"
-    path = downloaded(folder_of(source, target), archive, [RELEASE])
+    path = published_file(folder_of(source, target), archive, [RELEASE])
     pairs = [pair for pair in _pairs(path, one, other) if _is_usable(pair)]
     splits = split_pairs(pairs, min(HELD_OUT, len(pairs) // 20))
     if codes[source] != one:
@@ -67,12 +62,11 @@ def tatoeba_splits(
             split: [(second, first) for first, second in pairs]
             for split, pairs in splits.items()
         }
-    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-    return splits, f"{source}–{target} of {RELEASE}{archive}, SHA-256 {checksum}"
+    return splits
 
 
 def folder_of(source: str, target: str) -> str:
-    """The folder of two languages, English last: tatoeba-de-en for either direction."""
+    """Return two languages' folder, English last: tatoeba-de-en in both directions."""
     one, other = sorted((source, target), key=lambda code: (code == "en", code))
     return f"tatoeba-{one}-{other}"
 
@@ -80,7 +74,7 @@ def folder_of(source: str, target: str) -> str:
 def split_pairs(
     pairs: Iterable[tuple[str, str]], held_out: int
 ) -> dict[str, list[tuple[str, str]]]:
-    """Training, validation and test pairs that share no sentence with each other.
+    """Return training, validation and test pairs that share no sentence.
 
     Pairs that have a sentence in common, up to case and spaces, form a group, as do
     those that such pairs connect. A group is held out or trained on as a whole. Hashes
@@ -94,25 +88,27 @@ def split_pairs(
     Raises:
         ValueError: There are too few small groups.
     """
-    normal = {pair: tuple(map(normalized, pair)) for pair in pairs}
-    parents: dict[str, str] = {}
-
-    def root(sentence: str) -> str:
-        while (parent := parents.setdefault(sentence, sentence)) != sentence:
-            parents[sentence] = sentence = parents[parent]
-        return sentence
-
-    for first, second in normal.values():
-        parents[root(first)] = root(second)
-
-    def rank(pair: tuple[str, str]) -> tuple[str, tuple[str, str]]:
-        return hashlib.sha256("\t".join(normal[pair]).encode()).hexdigest(), pair
-
-    ranked = sorted(normal, key=rank)
-    groups = defaultdict(list)  # in the order of the first pair of each
+    folded = {pair: tuple(map(_folded, pair)) for pair in pairs}
+    pairs_of = defaultdict(list)  # the pairs of each sentence
+    ranked = sorted(folded, key=lambda pair: (_hash("\t".join(folded[pair])), pair))
     for pair in ranked:
-        groups[root(normal[pair][0])].append(pair)
-    small = [group for group in groups.values() if len(group) <= LARGEST_GROUP]
+        for sentence in folded[pair]:
+            pairs_of[sentence].append(pair)
+
+    small, seen = [], set()
+    for first in ranked:
+        group = []
+        reached = [] if first in seen else [first]
+        seen.add(first)
+        while reached:  # every pair that sentences in common connect with the first
+            pair = reached.pop()
+            group.append(pair)
+            for neighbour in chain(*(pairs_of[text] for text in folded[pair])):
+                if neighbour not in seen:
+                    seen.add(neighbour)
+                    reached.append(neighbour)
+        if 0 < len(group) <= LARGEST_GROUP:
+            small.append(group)
     if len(small) < 2 * held_out:
         raise ValueError(
             f"only {len(small):,} groups of pairs have no sentence in common with "
@@ -127,13 +123,17 @@ def split_pairs(
     }
 
 
-def normalized(sentence: str) -> str:
-    """A sentence without case, in NFC, with one space between words."""
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _folded(sentence: str) -> str:
+    """Return a sentence without case, in NFC, with one space between words."""
     return " ".join(unicodedata.normalize("NFC", sentence.casefold()).split())
 
 
 def _is_usable(pair: tuple[str, str]) -> bool:
-    """Whether both sides have text that the tokenizer can read, and not too much."""
+    """Return whether the tokenizer can read both sides, and neither is too long."""
     return all(
         line.strip() and len(line) <= MAX_CHARACTERS and not _RESERVED.search(line)
         for line in pair
@@ -141,7 +141,7 @@ def _is_usable(pair: tuple[str, str]) -> bool:
 
 
 def _pairs(path: Path, one: str, other: str) -> list[tuple[str, str]]:
-    """The pairs of an archive, in the order of its name's languages."""
+    """Read the pairs of an archive, in the order of its name's languages."""
     try:
         with zipfile.ZipFile(path) as archive:
             texts = [

@@ -28,6 +28,8 @@ TREES_WITH_WORDS = "trees-with-words"
 ROOTS = {"", "TOP", "ROOT", "S1"}
 """How treebanks label the outermost bracket, which says nothing about the sentence."""
 
+_MORE_TAGS, _FEWER_TAGS = "more tags than words", "fewer tags than words"
+
 _PIECE = re.compile(r"[()]|[^\s()]+")
 _LABEL = re.compile(r"-[^-]+-|[^-=|]+")
 _TOKEN = re.compile(r"\)|[()]?[^\s()]+")
@@ -277,11 +279,18 @@ def tree_of(
     Raises:
         NotATreeError: They are no tree. Nothing is repaired.
     """
-    more, fewer = "more tags than words", "fewer tags than words"
-    if with_words:
-        more, fewer = "more words than the sentence", "fewer words than the sentence"
-    stack: list[tuple[str, list[Tree]]] = [("", [])]
     rest = iter(words)
+
+    def leaf(token: str, here: str) -> Tree:
+        word = next(rest, None)
+        if word is None:
+            kind = "more words than the sentence" if with_words else _MORE_TAGS
+            raise NotATreeError(kind, f"{here}; {len(words)} words")
+        if with_words and token != word:
+            raise NotATreeError("another word", f"{here}; the sentence has {word}")
+        return Tree("" if with_words else token, (word,))
+
+    stack: list[tuple[str, list[Tree]]] = [("", [])]
     for number, token in enumerate(tokens, start=1):
         here = f"token {number}, {token}"
         if not _TOKEN.fullmatch(token):
@@ -300,18 +309,14 @@ def tree_of(
                 raise NotATreeError("a bracket around nothing", here)
             stack[-1][1].append(Tree(label, tuple(children)))
         else:
-            word = next(rest, None)
-            if word is None:
-                raise NotATreeError(more, f"{here}; {len(words)} words")
-            if with_words and token != word:
-                raise NotATreeError("another word", f"{here}; the sentence has {word}")
-            stack[-1][1].append(Tree("" if with_words else token, (word,)))
+            stack[-1][1].append(leaf(token, here))
     if len(stack) > 1:
         raise NotATreeError("a bracket that is never closed", f"({stack[-1][0]}")
     if not stack[0][1]:
         raise NotATreeError("nothing at all", "no token")
     if (left := sum(1 for _ in rest)) > 0:
-        raise NotATreeError(fewer, f"{left} words are left")
+        kind = "fewer words than the sentence" if with_words else _FEWER_TAGS
+        raise NotATreeError(kind, f"{left} words are left")
     return stack[0][1][0]
 
 

@@ -55,10 +55,6 @@ class BracketScores:
     ill_formed: dict[str, int]
     """What is wrong with outputs that are no trees, and with how many."""
 
-    def watched(self) -> dict[str, float]:
-        """What to watch; the first of it is what to choose by."""
-        return {"f1": self.f1_all, "well_formed": self.well_formed}
-
 
 def score_brackets(
     sentences: Sequence[str],
@@ -66,7 +62,7 @@ def score_brackets(
     outputs: Sequence[str],
     with_words: bool = False,
 ) -> BracketScores:
-    """Precision, recall and F1 of labelled brackets.
+    """Return precision, recall and F1 of labelled brackets.
 
     Args:
         sentences: The words of each sentence, with spaces between them.
@@ -109,7 +105,7 @@ def score_brackets(
 
 
 def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
-    """The brackets that count, each with the words it stands around, as a multiset.
+    """Return the brackets that count, each with the words it is around, as a multiset.
 
     Args:
         tree: Whose brackets they are.
@@ -133,7 +129,7 @@ def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
 
 
 def _counting(gold: Tree) -> list[bool]:
-    """Of each word, whether it counts: whether it is no punctuation."""
+    """Return for each word whether it counts, that is, whether it is no punctuation."""
     return [tag.label not in PUNCTUATION for tag in gold.tags()]
 
 

@@ -7,7 +7,6 @@ Tests: tests/inference/test_scores.py
 
 import re
 import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -56,10 +55,6 @@ class Scores:
     """Percentage of translations that equal their reference."""
     sentences: int
 
-    def watched(self) -> dict[str, float]:
-        """What to watch; the first of it is what to choose by."""
-        return {"bleu": self.bleu}
-
 
 def score_outputs(
     sources: Sequence[str],
@@ -68,7 +63,7 @@ def score_outputs(
     language: str = "",
     tokenize: str | None = None,
 ) -> Scores | BracketScores:
-    """How close outputs come to references: where these are trees, by their brackets.
+    """Score outputs against references: text by BLEU, trees by their brackets.
 
     Args:
         sources: What a model was given.
@@ -94,7 +89,7 @@ def score(
     language: str = "",
     tokenize: str | None = None,
 ) -> Scores:
-    """BLEU, chrF and exact matches of translations against one reference each.
+    """Return BLEU, chrF and exact matches of translations against one reference each.
 
     Args:
         translations: What is scored.
@@ -107,14 +102,6 @@ def score(
         ValueError: Sacrebleu has no such tokenizer, or not all that it needs.
     """
     bleu = bleu_of(language, tokenize)
-    default = not tokenize and _code(language) not in TOKENIZERS
-    if default and _has_hardly_any_spaces(references):
-        warnings.warn(
-            "the references have hardly any spaces, and BLEU takes what stands between "
-            "two for a word; name the language by its code, such as zh, or how to find "
-            "its words (tokenize)",
-            stacklevel=2,
-        )
     equal = sum(a == b for a, b in zip(translations, references, strict=True))
     return Scores(
         bleu=bleu.corpus_score(translations, [references]).score,
@@ -126,7 +113,7 @@ def score(
 
 
 def bleu_of(language: str, tokenize: str | None = None) -> sacrebleu.BLEU:
-    """Sacrebleu's BLEU for a language.
+    """Return sacrebleu's BLEU for a language.
 
     Chinese, Japanese and Thai have no spaces between words, and in Korean what stands
     between two spaces is more than a word. Japanese and Korean are cut up by extras of
@@ -156,14 +143,8 @@ def bleu_of(language: str, tokenize: str | None = None) -> sacrebleu.BLEU:
 
 
 def _code(language: str) -> str:
-    """The language of a code that may also name a script or a country: zh of zh-CN."""
+    """Return the language of a code that may name a script or country too: zh-CN."""
     return re.split("[-_]", language.lower())[0]
-
-
-def _has_hardly_any_spaces(lines: Sequence[str]) -> bool:
-    """Whether fewer than one in 20 characters stand between two words."""
-    spaces = sum(max(0, len(line.split()) - 1) for line in lines)
-    return 20 * spaces < sum(map(len, lines))
 
 
 class ValidationSamples:
@@ -186,7 +167,7 @@ class ValidationSamples:
         self.language = corpus.languages[1]
 
     def __call__(self) -> dict[str, Any]:
-        """Show some translations; return what the metrics shall record."""
+        """Show some translations; return what the metrics should record."""
         translations = self.translator.translate(self.sources)
         samples = zip(self.sources, self.references, translations, strict=True)
         for source, reference, translation in islice(samples, SHOWN):
@@ -196,5 +177,8 @@ class ValidationSamples:
         scores = score_outputs(
             self.sources, self.references, translations, self.language
         )
-        found = {f"valid_{name}": value for name, value in scores.watched().items()}
+        if isinstance(scores, BracketScores):
+            found = {"valid_f1": scores.f1_all, "valid_well_formed": scores.well_formed}
+        else:
+            found = {"valid_bleu": scores.bleu}
         return {**found, "translations": translations[:SHOWN]}

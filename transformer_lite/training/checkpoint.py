@@ -1,170 +1,32 @@
-"""Checkpoints: all that changes during a run, saved, resumed from and averaged.
+"""Checkpoints: all that changes during a run, saved and resumed from.
 
 A checkpoint is a file of weights, `step-00001000.safetensors`. The newest ones
 have what training needs to resume beside them, `step-00001000.training.pt`.
 Neither kind of file can run code when it is loaded.
 
 Paper: §5.3, 6.1
-Chapter: 06_1_machine_translation, the_multi_gpu_trainer
+Chapter: the_multi_gpu_trainer
 Tests: tests/training/test_checkpoint.py
 """
 
 import math
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import nn
 
 from transformer_lite.batching import DataPosition
 from transformer_lite.config import TrainConfig
 from transformer_lite.files import write_whole
 from transformer_lite.optimizer import adam, noam_schedule
+from transformer_lite.run_folder import RunFolder, training_path
 from transformer_lite.training.distributed import ONE_CPU, Processes
-from transformer_lite.training.folder import RunFolder, training_path
-
-Weights = dict[str, Tensor]
+from transformer_lite.weights import average, load_weights, save_weights, weights_of
 
 RESUMABLE = 2
 """How many checkpoints keep the optimizer's state, twice the weights' size."""
-
-
-def weights_of(model: nn.Module) -> Weights:
-    """The model's parameters by name, the shared matrix once."""
-    return {name: tensor.detach() for name, tensor in model.named_parameters()}
-
-
-def save_weights(path: Path, weights: Weights) -> None:
-    """Write weights so that `path` never holds half a file."""
-    contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
-    write_whole(path, lambda partial: save_file(contiguous, partial))
-
-
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Put the weights at `path` into the model.
-
-    Raises:
-        ValueError: The file is damaged, or belongs to a model of another shape.
-    """
-    weights = read_weights(path)
-    own = weights_of(model)
-    if _shapes(weights) != _shapes(own):
-        raise ValueError(
-            f"{path}: these weights belong to a model of another configuration; "
-            "take the config.json and the checkpoints of one and the same run"
-        )
-    with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.copy_(weights[name])
-
-
-def read_weights(path: Path) -> Weights:
-    """Read the weights at `path`, by name.
-
-    Raises:
-        ValueError: The file is missing or damaged.
-    """
-    try:
-        return load_file(path)
-    except FileNotFoundError:
-        raise ValueError(
-            f"{path}: no such checkpoint; check the path, or start again if the run is "
-            "still training, which deletes its older checkpoints"
-        ) from None
-    except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"{path}: the checkpoint is damaged ({error}); {_remedy(path)}"
-        ) from error
-
-
-def _remedy(path: Path) -> str:
-    """What to do about damaged weights: only a run's own may be deleted."""
-    if path.suffix == ".safetensors" and path.parent.name == "checkpoints":
-        return "delete it, and the one before it takes its place"
-    return "name a .safetensors file of a run's checkpoints"
-
-
-def save_training(path: Path, training: dict[str, Any]) -> None:
-    """Write optimizer, schedule and position so that no half file is left."""
-    write_whole(path, lambda partial: torch.save(training, partial))
-
-
-def load_training(path: Path) -> dict[str, Any]:
-    """Read what `save_training` wrote, accepting only tensors and plain values.
-
-    Raises:
-        ValueError: The file is missing, damaged, or holds anything else.
-    """
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged pickle can raise anything
-        raise ValueError(
-            f"{path}: the training state is damaged ({type(error).__name__}); "
-            "delete it and its .safetensors, and the checkpoint before takes its place"
-        ) from error
-
-
-def average(paths: Sequence[Path]) -> Weights:
-    """The mean of several checkpoints' weights (Section 6.1).
-
-    Summed in float64, one file in memory at a time.
-
-    Raises:
-        ValueError: A file is damaged, the files belong to different models, or there
-            are none.
-    """
-    if not paths:
-        raise ValueError("no checkpoints to average; train to a checkpoint first")
-    total: Weights = {}
-    for path in paths:
-        weights = read_weights(path)
-        if not total:
-            total = {name: tensor.double() for name, tensor in weights.items()}
-        elif _shapes(weights) != _shapes(total):
-            raise ValueError(f"{path}: belongs to another model than {paths[0]}")
-        else:
-            for name, tensor in weights.items():
-                total[name] += tensor
-    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
-
-
-def _shapes(weights: Weights) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in weights.items()}
-
-
-def prune(folder: RunFolder, newest: Path, keep: int) -> None:
-    """Delete the checkpoints that a new one makes superfluous.
-
-    Args:
-        folder: The run's folder.
-        newest: The checkpoint just written. Later ones belong to steps that are being
-            taken again.
-        keep: How many regular checkpoints stay, at least `RESUMABLE`. One that a
-            signal caused gives way to the next.
-    """
-    regular = [path for path in folder.step_checkpoints() if path <= newest]
-    kept = sorted({*regular[-max(keep, RESUMABLE) :], newest})
-    for path in set(folder.resumable_checkpoints()) - set(kept):
-        path.unlink()
-    resumable = {training_path(path) for path in kept[-RESUMABLE:]}
-    for path in set(folder.checkpoints.glob("*.training.pt")) - resumable:
-        path.unlink()
-
-
-def _newest_complete(folder: RunFolder) -> str | None:
-    """The name of the newest checkpoint that training can resume from, if any is."""
-    saved = folder.resumable_checkpoints()
-    complete = [path for path in saved if training_path(path).exists()]
-    if saved and not complete:
-        raise ValueError(
-            f"{folder.checkpoints}: its checkpoints have weights but no .training.pt "
-            "to resume from; begin another run"
-        )
-    return complete[-1].name if complete else None
 
 
 class TrainingState:
@@ -182,12 +44,11 @@ class TrainingState:
         self, model: nn.Module, config: TrainConfig, scaler: torch.amp.GradScaler
     ) -> None:
         self.model, self.config, self.scaler = model, config, scaler
-        self.optimizer = adam(model.parameters())
+        self.optimizer = adam(model.parameters(), config.rate_scale)
         self.schedule = noam_schedule(
             self.optimizer,
             model.config.d_model,
             config.warmup_steps,
-            config.rate_scale,
             config.max_steps,
             config.cooldown_steps,
         )
@@ -205,7 +66,7 @@ class TrainingState:
 
         Args:
             folder: The run's folder.
-            stopped: Whether a signal asks for it. Where the step has a regular one
+            stopped: Whether a signal asks for it. If the step has a regular checkpoint
                 already, that serves.
         """
         path = folder.weights_after(self.step)
@@ -219,7 +80,7 @@ class TrainingState:
             "best_loss": self.best_loss,
             "skipped": self.skipped,
             "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
+            "learning_rate": self.schedule.state_dict(),
             "scaler": self.scaler.state_dict(),
         }
         # The weights come last: where they are, the checkpoint is whole.
@@ -247,8 +108,6 @@ class TrainingState:
         path = folder.checkpoints / chosen
         with processes.all_or_none():
             self._load(path)
-        if processes.world_size == 1:
-            return
         if len(set(processes.gather(self._checksum()))) > 1:
             raise ValueError(
                 f"{path}: not the same file for every process; give all machines one "
@@ -256,15 +115,21 @@ class TrainingState:
             )
 
     def _load(self, path: Path) -> None:
-        for part in (path, training_path(path)):
-            if not part.exists():
-                raise ValueError(
-                    f"{part}: not found, though the first process resumes from it; "
-                    "give all machines one common folder as --out"
-                )
         training = load_training(training_path(path))
         load_weights(self.model, path)
-        self._take_over(training, training_path(path))
+        try:
+            self.step, self.best_loss = training["step"], training["best_loss"]
+            self.position = DataPosition(*training["position"])
+            self.skipped = training["skipped"]
+            self.optimizer.load_state_dict(training["optimizer"])
+            self.schedule.load_state_dict(training["learning_rate"])
+            if training["scaler"]:  # empty where the precision was not fp16
+                self.scaler.load_state_dict(training["scaler"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"{training_path(path)}: not the training state of this run; delete it "
+                "and its .safetensors, and the checkpoint before takes its place"
+            ) from error
         if self.step > self.config.max_steps:
             raise ValueError(
                 f"train.max_steps = {self.config.max_steps} is less than the "
@@ -272,28 +137,13 @@ class TrainingState:
             )
 
     def _checksum(self) -> int:
-        """A number that differs where steps, position, weights or moments do."""
+        """Return a number that differs where steps, position, weights or moments do."""
         checksum = zlib.crc32(repr((self.step, self.position)).encode())
         moments = [m for p in self.optimizer.state.values() for m in p.values()]
         for tensor in [*self.model.parameters(), *moments]:
             array = tensor.detach().cpu().contiguous().numpy()
             checksum = zlib.crc32(array, checksum)
         return checksum
-
-    def _take_over(self, training: dict[str, Any], path: Path) -> None:
-        try:
-            self.step, self.best_loss = training["step"], training["best_loss"]
-            self.position = DataPosition(*training["position"])
-            self.skipped = training["skipped"]
-            self.optimizer.load_state_dict(training["optimizer"])
-            self.schedule.load_state_dict(training["schedule"])
-            if training["scaler"]:  # empty where the precision was not fp16
-                self.scaler.load_state_dict(training["scaler"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(
-                f"{path}: not the training state of this run; delete it and "
-                "its .safetensors, and the checkpoint before takes its place"
-            ) from error
 
     def average(self, folder: RunFolder) -> None:
         """Write the mean of the last checkpoints, this state's among them."""
@@ -304,3 +154,59 @@ class TrainingState:
         # the average does not depend on how fast the machine is.
         last = folder.step_checkpoints()[-self.config.average_checkpoints :]
         save_weights(folder.average, average(last))
+
+
+def save_training(path: Path, training: dict[str, Any]) -> None:
+    """Write optimizer, schedule and position so that no half file is left."""
+    write_whole(path, lambda partial: torch.save(training, partial))
+
+
+def load_training(path: Path) -> dict[str, Any]:
+    """Read what `save_training` wrote, accepting only tensors and plain values.
+
+    Raises:
+        ValueError: The file is missing, damaged, or holds anything else.
+    """
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path}: not found, though the first process resumes from it; give all "
+            "machines one common folder as --out"
+        ) from None
+    except Exception as error:  # a damaged pickle can raise anything
+        raise ValueError(
+            f"{path}: the training state is damaged ({type(error).__name__}); "
+            "delete it and its .safetensors, and the checkpoint before takes its place"
+        ) from error
+
+
+def prune(folder: RunFolder, newest: Path, keep: int) -> None:
+    """Delete the checkpoints that a new one makes superfluous.
+
+    Args:
+        folder: The run's folder.
+        newest: The checkpoint just written. Later ones belong to steps that are being
+            taken again.
+        keep: How many regular checkpoints stay, at least `RESUMABLE`. One that a
+            signal caused is deleted by the next.
+    """
+    regular = [path for path in folder.step_checkpoints() if path <= newest]
+    kept = sorted({*regular[-max(keep, RESUMABLE) :], newest})
+    for path in set(folder.resumable_checkpoints()) - set(kept):
+        path.unlink()
+    resumable = {training_path(path) for path in kept[-RESUMABLE:]}
+    for path in set(folder.checkpoints.glob("*.training.pt")) - resumable:
+        path.unlink()
+
+
+def _newest_complete(folder: RunFolder) -> str | None:
+    """Return the name of the newest checkpoint that training can resume from."""
+    saved = folder.resumable_checkpoints()
+    complete = [path for path in saved if training_path(path).exists()]
+    if saved and not complete:
+        raise ValueError(
+            f"{folder.checkpoints}: its checkpoints have weights but no .training.pt "
+            "to resume from; begin another run"
+        )
+    return complete[-1].name if complete else None

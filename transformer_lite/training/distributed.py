@@ -28,14 +28,14 @@ class Processes:
     device: torch.device
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum of every process's tensor, the same on all of them."""
+        """Return the sum of every process's tensor, the same on all of them."""
         if self.world_size > 1:
             values = values.clone()
             dist.all_reduce(values)
         return values
 
     def gather(self, value: Any) -> list[Any]:
-        """Every process's value, in the order of their ranks; all of them wait."""
+        """Return every process's value, in the order of their ranks."""
         values = [value] * self.world_size
         if self.world_size > 1:
             dist.all_gather_object(values, value)
@@ -75,16 +75,13 @@ def join_processes() -> Iterator[Processes]:
     takes the GPU of its local rank, or the CPU where there is none.
 
     Raises:
+        ValueError: This machine has fewer GPUs than processes.
         ConnectionError: Another process of the run is lost. SIGTERM is ignored from
             then on.
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
-    if torch.cuda.is_available():
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(device)
-    else:
-        device = torch.device("cpu")
+    device = _device(int(os.environ.get("LOCAL_RANK", "0")))
     if world_size > 1:
         dist.init_process_group(
             "nccl" if device.type == "cuda" else "gloo",
@@ -109,15 +106,29 @@ def join_processes() -> Iterator[Processes]:
             dist.destroy_process_group()
 
 
+def _device(local_rank: int) -> torch.device:
+    """Choose this process's GPU, or the CPU if the machine has no GPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    if local_rank >= torch.cuda.device_count():
+        raise ValueError(
+            f"process {local_rank} of this machine has no GPU: there are "
+            f"{torch.cuda.device_count()}; give torchrun that --nproc-per-node"
+        )
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    return device
+
+
 def _meeting_point() -> dist.Store:
-    """The store through which the processes of this attempt find each other.
+    """Return the store through which the processes of this attempt find each other.
 
     A store is a small server of keys and values, run by the first process or by
     torchrun. Each process writes its own address into it and waits for the others',
     and then they talk directly.
 
-    One that torchrun runs outlives a restart. Without a prefix for each attempt a
-    process would find the addresses of dead ones in it, and wait for them for ever.
+    A store that torchrun runs outlives a restart. Without a prefix for each attempt a
+    process would find the addresses of dead processes in it and wait for them for ever.
     Machines may count their attempts differently, so the book's command for several of
     them has torchrun share no store (https://github.com/pytorch/pytorch/issues/135712).
     """
@@ -129,5 +140,5 @@ def _meeting_point() -> dist.Store:
 
 
 def _tells_of_a_lost_process(error: RuntimeError) -> bool:
-    """Whether the backend failed; Gloo says so in the text of a plain RuntimeError."""
+    """Return whether the backend failed; Gloo raises a plain RuntimeError."""
     return isinstance(error, dist.DistError) or "gloo" in str(error).lower()

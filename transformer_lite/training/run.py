@@ -7,8 +7,8 @@ Tests: tests/training/test_run.py, tests/test_cli.py
 
 import json
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from torch import nn
 
 from transformer_lite.batching import (
     BatchStream,
-    Sequences,
     batches_per_step,
     fixed_batches,
 )
@@ -26,21 +25,31 @@ from transformer_lite.config import ModelConfig, Recipe, SearchConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import only_process, write_whole
 from transformer_lite.model import Transformer
-from transformer_lite.training.distributed import join_processes
-from transformer_lite.training.folder import RunFolder
-from transformer_lite.training.metrics import announcement, run_summary
+from transformer_lite.optimizer import noam_rate
+from transformer_lite.run_folder import RunFolder
+from transformer_lite.training.distributed import Processes, join_processes
 from transformer_lite.training.trainer import OnValidation, Trainer
 
 CHANGEABLE = (
-    "max_steps",
-    "average_checkpoints",
-    "checkpoint_every",
-    "checkpoint_minutes",
-    "validate_every",
-    "precision",
+    "model.attention",
+    "train.max_steps",
+    "train.cooldown_steps",
+    "train.average_checkpoints",
+    "train.checkpoint_every",
+    "train.checkpoint_minutes",
+    "train.validate_every",
+    "train.precision",
+    "train.compile",
 )
 """Settings that may differ when a run is resumed."""
 
+LARGEST_RATE = 1.0
+"""Above this product of learning rate and d_model a run's start warns.
+
+The paper's base model peaks at 0.36, its big one at 0.5. On the toy grammar two layers,
+64 or 128 wide, learn best near 0.25 and slowly at 1; at 2 they learn no more than how
+frequent each word is.
+"""
 
 Samples = Callable[[nn.Module, PreparedCorpus, SearchConfig], OnValidation]
 """Makes, for a model in training, what is called after each validation."""
@@ -63,12 +72,13 @@ def train_recipe(
         new_model: Makes the model, or another with its interface to compare it with.
 
     Raises:
-        ValueError: The data is missing, or `out` holds another run.
+        ValueError: The data is missing, or `out` holds another run or something else.
         MemoryError: A batch does not fit into the GPU's memory.
         ConnectionError: Another process of the run is lost.
     """
     try:
-        return _train_recipe(recipe, out, samples, new_model)
+        with ExitStack() as lock, join_processes() as processes:
+            return _train_recipe(recipe, out, samples, new_model, processes, lock)
     except torch.OutOfMemoryError as error:
         batch = recipe.train.batch_tokens
         step = recipe.train.global_batch_tokens or batch
@@ -85,15 +95,13 @@ def _train_recipe(
     out: Path,
     samples: Samples | None,
     new_model: Callable[[ModelConfig], nn.Module],
+    processes: Processes,
+    lock: ExitStack,
 ) -> bool:
-    corpus = PreparedCorpus(recipe.data)
-    recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
-    # The folder is let go last, so that nothing delays the word of a lost process.
-    with ExitStack() as held, join_processes() as processes:
-        torch.manual_seed(recipe.train.seed)
-        model = new_model(recipe.model).to(processes.device)
+    with processes.all_or_none():
+        corpus = PreparedCorpus(recipe.data)
+        recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
         src, tgt = corpus.ids("train")
-        valid = corpus.ids("valid")
         stream = BatchStream(
             src,
             tgt,
@@ -103,38 +111,46 @@ def _train_recipe(
             processes.rank,
             processes.world_size,
         )
-        _require_room(recipe, {"train": (src, tgt), "valid": valid}, corpus.folder)
-        validation = fixed_batches(*valid, recipe.train.batch_tokens)
-        watch = samples(model, corpus, recipe.search) if samples else dict
-        trainer = Trainer(
-            model, stream, validation, recipe.train, out, processes, watch
-        )
-        with processes.all_or_none():
-            if processes.rank == 0:
-                held.enter_context(_only_run(out))
-                _open_run(recipe, RunFolder(out), corpus)
-                length = float(tgt.lengths.mean()) + 1  # with EOS
-                told = announcement(recipe, model, len(src), length, processes)
-                print(told, file=sys.stderr)
-        finished = trainer.train()
-        if finished and processes.rank == 0:
-            print(run_summary(recipe, trainer.metrics), file=sys.stderr)
-        return finished
+        _require_room(recipe, corpus)
+        validation = fixed_batches(*corpus.ids("valid"), recipe.train.batch_tokens)
+        if processes.rank == 0:
+            lock.enter_context(_locked(out))
+            _open_run(recipe, RunFolder(out), corpus)
+    torch.manual_seed(recipe.train.seed)
+    model = new_model(recipe.model).to(processes.device)
+    watch = samples(model, corpus, recipe.search) if samples else dict
+    trainer = Trainer(model, stream, validation, recipe.train, out, processes, watch)
+    if processes.rank == 0:
+        print(_announcement(recipe, model, corpus, trainer), file=sys.stderr)
+    return trainer.train()
 
 
-def _only_run(out: Path) -> AbstractContextManager[None]:
-    """Keep other runs out of the folder."""
+def _locked(out: Path) -> Any:
+    """Keep other runs out of the folder while this one trains.
+
+    Raises:
+        ValueError: The folder holds other files, which a run could overwrite.
+    """
+    folder = RunFolder(out)
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out}: is a file; give another --out")
+    if out.exists() and set(out.iterdir()) - {folder.lock}:
+        try:
+            folder.recipe()
+        except ValueError as error:
+            raise ValueError(
+                f"{out}: is neither empty nor the folder of a run; give a new one as "
+                "--out"
+            ) from error
     busy = (
         f"{out}: another process is training in this folder; wait for its end, or give "
         "another --out"
     )
-    return only_process(RunFolder(out).lock, busy)
+    return only_process(folder.lock, busy)
 
 
 def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelConfig:
-    """The model's configuration; one that leaves the default takes the data's size."""
+    """Give the model the vocabulary's size, unless it has another one already."""
     size = corpus.tokenizer.vocab_size
     if config.vocab_size not in (size, ModelConfig().vocab_size):
         raise ValueError(
@@ -145,56 +161,52 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
 
 
 def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None:
-    """Make the run's folder, or see that it holds the same run."""
+    """Write what a run's folder says of the run, or check that it is the same run."""
     out = folder.path
-    if folder.corpus.exists() and not folder.config.exists():
-        raise ValueError(f"{out}: a prepared corpus; give the run another --out")
-    # Without weights there is nothing that another run could spoil.
-    begun = any(folder.checkpoints.glob("*.safetensors"))
-    if begun:
-        _compare(folder.recipe(), recipe, out)
     vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
-    if begun and folder.tokenizer.read_bytes() != vocabulary:
-        raise ValueError(
-            f"{out}: holds a run with another vocabulary than {corpus.folder}; "
-            "give another --out, or the data that it began with"
-        )
     data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
-    data["fingerprint"] = corpus.fingerprint()
-    if begun:
+    data["fingerprint"] = corpus.fingerprint
+    # Without weights there is nothing that another run could spoil.
+    if any(folder.checkpoints.glob("*.safetensors")):
+        _require_same_settings(folder.recipe(), recipe, out)
         before = folder.training_data()
-        if {name: before.get(name) for name in data} != data:
+        is_same = {name: before.get(name) for name in data} == data
+        if not is_same or folder.tokenizer.read_bytes() != vocabulary:
             raise ValueError(
                 f"{out}: holds a run on other training data than {corpus.folder} has "
                 "now; give another --out, or the data that it began with"
             )
-    data["languages"] = corpus.languages
-    # First what no prepared corpus has: a process killed here leaves a run.
     settings = _to_json(asdict(recipe))
+    record = _to_json(data | {"languages": corpus.languages})
     write_whole(folder.config, lambda partial: partial.write_text(settings))
     write_whole(folder.tokenizer, lambda partial: partial.write_bytes(vocabulary))
-    write_whole(folder.corpus, lambda partial: partial.write_text(_to_json(data)))
+    write_whole(folder.corpus, lambda partial: partial.write_text(record))
 
 
-def _require_room(
-    recipe: Recipe, splits: Mapping[str, tuple[Sequences, Sequences]], data: Path
-) -> None:
-    """See that every sentence fits, before hours have gone by."""
+def _require_same_settings(old: Recipe, new: Recipe, out: Path) -> None:
+    for part in ("model", "train"):
+        before, now = asdict(getattr(old, part)), asdict(getattr(new, part))
+        for name, value in now.items():
+            if f"{part}.{name}" not in CHANGEABLE and before[name] != value:
+                raise ValueError(
+                    f"{out}: holds a run with {part}.{name} = {before[name]!r}, now it "
+                    f"is {value!r}; give another --out, or the old value"
+                )
+
+
+def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
+    """Check that every sentence fits, before hours have gone by."""
     max_len, max_extra = recipe.model.max_len, recipe.search.max_extra
     batch = recipe.train.batch_tokens
-    for split, sides in splits.items():
-        longest = 1 + max(int(side.lengths.max()) for side in sides)
-        if longest > max_len:
-            raise ValueError(
-                f"{data}: {split} has a sentence of {longest} tokens, longer "
-                f"than model.max_len = {max_len}; give a larger one"
-            )
-        if longest > batch:
-            raise ValueError(
-                f"{data}: {split} has a sentence of {longest} tokens, for which "
-                f"train.batch_tokens = {batch} has no room; give a larger one"
-            )
-    longest = 1 + int(splits["valid"][0].lengths.max())
+    for split in ("train", "valid"):
+        longest = 1 + max(int(side.lengths.max()) for side in corpus.ids(split))
+        for name, room in (("model.max_len", max_len), ("train.batch_tokens", batch)):
+            if longest > room:
+                raise ValueError(
+                    f"{corpus.folder}: {split} has a sentence of {longest} tokens, "
+                    f"longer than {name} = {room}; give a larger one"
+                )
+    longest = 1 + int(corpus.ids("valid")[0].lengths.max())
     if longest > max_len - max_extra:
         raise ValueError(
             f"model.max_len = {max_len} leaves no room to translate valid's {longest} "
@@ -202,16 +214,34 @@ def _require_room(
         )
 
 
+def _announcement(
+    recipe: Recipe, model: nn.Module, corpus: PreparedCorpus, trainer: Trainer
+) -> str:
+    """Say what is about to run, and on what."""
+    train, processes = recipe.train, trainer.processes
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    each = batches_per_step(train, processes.world_size) // processes.world_size
+    device = processes.device.type
+    if device == "cuda":
+        device = torch.cuda.get_device_name(processes.device)
+    peak_step = min(train.warmup_steps, train.max_steps)
+    rate = noam_rate(peak_step, recipe.model.d_model, train.warmup_steps)
+    rate *= train.rate_scale
+    lines = [
+        f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
+        f"{train.max_steps:,} steps",
+        f"{processes.world_size} × {device}, {trainer.precision}; on each a step has "
+        f"{each} × {train.batch_tokens:,} tokens at most",
+        f"learning rate {rate:.1e} at its highest, in step {peak_step:,}",
+    ]
+    if rate * recipe.model.d_model > LARGEST_RATE:
+        lines.append(
+            f"warning: post-norm models {recipe.model.d_model} wide have learned "
+            f"nothing above a rate of {LARGEST_RATE / recipe.model.d_model:.1e}; give "
+            "a smaller train.rate_scale or more train.warmup_steps"
+        )
+    return "\n".join(lines)
+
+
 def _to_json(values: dict[str, Any]) -> str:
     return json.dumps(values, indent=2, default=str) + "\n"
-
-
-def _compare(old: Recipe, new: Recipe, out: Path) -> None:
-    for part in ("model", "train"):
-        before, now = asdict(getattr(old, part)), asdict(getattr(new, part))
-        for name, value in now.items():
-            if name not in CHANGEABLE and before[name] != value:
-                raise ValueError(
-                    f"{out}: holds a run with {part}.{name} = {before[name]!r}, now it "
-                    f"is {value!r}; give another --out, or the old value"
-                )

@@ -8,28 +8,25 @@ Tests: tests/training/test_step.py, tests/training/test_trainer.py
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn, optim
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from transformer_lite.attention import fused_attention
 from transformer_lite.batching import Batch
-from transformer_lite.layers import DecoderLayer
 from transformer_lite.loss import (
     LossSums,
     fused_label_smoothed_loss,
     label_smoothed_loss,
     perplexity,
 )
+from transformer_lite.precision import Precision, autocast
 from transformer_lite.tokenizer import PAD
 from transformer_lite.training.distributed import ONE_CPU, Processes
-from transformer_lite.training.hardware import Precision, autocast
 
 
 class Objective(nn.Module):
@@ -61,12 +58,12 @@ class Objective(nn.Module):
         real: Int[Tensor, " tokens"],
         scale: Float[Tensor, ""] | None = None,
     ) -> LossSums:
-        """The sums over the batch's real target tokens.
+        """Return the sums over the batch's real target tokens.
 
         Args:
             src_ids: Source tokens.
             tgt_input: What the decoder reads.
-            labels: What it should say.
+            labels: The token that should follow each one that the decoder reads.
             real: Where labels are no padding.
             scale: What the caller multiplies the loss by.
         """
@@ -78,80 +75,23 @@ class Objective(nn.Module):
             )
 
 
-def causal_attention(
-    query: Float[Tensor, "*batch q_len d_k"],
-    key: Float[Tensor, "*batch k_len d_k"],
-    value: Float[Tensor, "*batch k_len d_v"],
-    mask: Bool[Tensor, "*#batch #q_len #k_len"],
-) -> Float[Tensor, "*batch q_len d_v"]:
-    """`fused_attention` where the mask is known to be the causal one: in training.
+class StepReport(NamedTuple):
+    """What a step measured, over all processes."""
 
-    GPUs' fastest kernels take no mask, but make the causal one by themselves. Whoever
-    asks for no gradient, a search for one, may have another mask, and gets that.
-    """
-    if not query.requires_grad:
-        return fused_attention(query, key, value, mask)
-    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
-
-
-def use_causal_kernels(model: nn.Module) -> None:
-    """Train the decoder's self-attention by `causal_attention`; results are equal."""
-    for part in model.modules():
-        if isinstance(part, DecoderLayer):
-            attention = part.self_attention
-            if attention.attention is fused_attention:
-                attention.attention = causal_attention
-
-
-class StepReport:
-    """What a step measured, over all processes.
-
-    A GPU may still be at work on the step. The numbers are on their way to the host,
-    which waits for them only when one is read.
-
-    Args:
-        measured: Loss, negative log-likelihood, norm of the gradient, and how many
-            processes were asked to stop.
-        tokens: Target tokens.
-    """
-
-    def __init__(self, measured: Float[Tensor, "4"], tokens: int) -> None:
-        self.tokens = tokens
-        """Target tokens."""
-        self._measured = measured.to("cpu", non_blocking=True)
-        self._arrived = torch.cuda.Event() if measured.is_cuda else None
-        if self._arrived:
-            self._arrived.record()
-
-    @cached_property
-    def _values(self) -> list[float]:
-        if self._arrived:
-            self._arrived.synchronize()
-        return self._measured.tolist()
-
-    @property
-    def loss(self) -> float:
-        """Label-smoothed cross-entropy per target token, in nats."""
-        return self._values[0]
-
-    @property
-    def nll(self) -> float:
-        """Negative log-likelihood per target token, in nats."""
-        return self._values[1]
-
-    @property
-    def gradient_norm(self) -> float:
-        """Euclidean length of the gradient of the mean loss."""
-        return self._values[2]
-
-    @property
-    def asked_to_stop(self) -> bool:
-        """Whether any process was, before the end of the step."""
-        return self._values[3] > 0
+    loss: float
+    """Label-smoothed cross-entropy per target token, in nats."""
+    nll: float
+    """Negative log-likelihood per target token, in nats."""
+    gradient_norm: float
+    """Euclidean length of the gradient of the mean loss."""
+    tokens: int
+    """Target tokens."""
+    asked_to_stop: bool
+    """Whether any process was asked to stop before the end of the step."""
 
     @property
     def is_finite(self) -> bool:
-        """Whether the step was taken; on anything else it would spoil every weight."""
+        """Whether the step was taken; any other would spoil every weight."""
         return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
@@ -162,7 +102,6 @@ def train_step(
     seed: Sequence[int] | None = None,
     processes: Processes = ONE_CPU,
     scaler: torch.amp.GradScaler | None = None,
-    tokens: int | None = None,
     stop: Collection = (),
 ) -> StepReport:
     """Take one step, unless the loss or its gradient is not finite.
@@ -170,69 +109,61 @@ def train_step(
     Every target token weighs the same, in whichever batch and on whichever process
     it stands: the sum of all losses is divided by the number of all tokens.
 
-    A GPU is told what to do and never asked for a result; even whether the step is to
-    be taken it decides by itself. Only what is read of the report is waited for.
-
     Args:
         objective: An `Objective`, or one wrapped for several processes.
         batches: This process's part of the step.
-        optimizer: A fused one, which can be told on the device to do nothing. It takes
-            the step; the gradients are cleared afterwards.
-        seed: Numbers that together seed dropout, such as (seed, step): other ones for
-            each step. Without them dropout draws on from where it is.
+        optimizer: It takes the step; the gradients are cleared afterwards.
+        seed: Numbers that together seed dropout, such as (seed, step), different for
+            each step. Without them dropout goes on from PyTorch's current state.
         processes: This process among all.
         scaler: Keeps the gradients of fp16 within its range; other precisions need
             none.
-        tokens: Target tokens of all processes' batches; by default they are counted.
-        stop: What has asked this process to stop, if anything. It is looked at last,
-            and all processes learn of it together with the loss.
-
-    Raises:
-        ValueError: The optimizer is not a fused one.
+        stop: Signals that asked this process to stop; all processes learn of them.
     """
-    # The attribute by which PyTorch's GradScaler, too, recognizes such an optimizer.
-    if not getattr(optimizer, "_step_supports_amp_scaling", False):
-        name = type(optimizer).__name__
-        raise ValueError(f"optimizer is an unfused {name}; make it with fused=True")
     device = processes.device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
-    if tokens is None:
-        own = sum(batch.tokens for batch in batches)
-        tokens = int(processes.sum(torch.tensor(own, device=device)))
+    own = torch.tensor(sum(batch.tokens for batch in batches), device=device)
+    tokens = int(processes.sum(own))
     # DistributedDataParallel takes the mean of the processes' gradients; world_size
     # turns it into the sum that is wanted here. With 17 target tokens on one process
     # and 3 on the other each scales its own sum by 2 / 20, and the mean of the two is
     # the sum over all tokens divided by 20.
-    scale = scaler.scale(
-        torch.full((), processes.world_size / tokens, dtype=torch.double, device=device)
+    scale = torch.tensor(processes.world_size / tokens, dtype=torch.double)
+    sums = add_gradients(
+        objective, batches, scaler.scale(scale.to(device)), seed, processes
     )
-    sums = _add_gradients(objective, batches, seed, processes, scale)
     scaler.unscale_(optimizer)
-    norm = nn.utils.get_total_norm(
-        [p.grad for p in objective.parameters() if p.grad is not None]
-    )
-    asked = torch.full((1,), float(bool(stop)), device=device)
-    loss, nll, asked = processes.sum(torch.cat([sums, asked])).unbind()
-    measured = torch.stack([loss / tokens, nll / tokens, norm.float(), asked])
-    # What a fused optimizer finds here keeps it from acting; an enabled scaler has its
-    # own finding, and puts that in the place of this one.
-    optimizer.found_inf = (~measured.isfinite().all()).float()
-    scaler.step(optimizer)
-    vars(optimizer).pop("found_inf", None)
-    if scaler.is_enabled():
-        scaler.update()
+    gradients = [p.grad for p in objective.parameters() if p.grad is not None]
+    norm = nn.utils.get_total_norm(gradients)
+    asked = sums.new_tensor([float(bool(stop))])
+    loss, nll, asked = processes.sum(torch.cat([sums, asked])).tolist()
+    report = StepReport(loss / tokens, nll / tokens, float(norm), tokens, asked > 0)
+    if report.is_finite:
+        scaler.step(optimizer)
+    scaler.update()
     optimizer.zero_grad()
-    return StepReport(measured, tokens)
+    return report
 
 
-def _add_gradients(
+def add_gradients(
     objective: nn.Module,
     batches: Sequence[Batch],
-    seed: Sequence[int] | None,
-    processes: Processes,
     scale: Float[Tensor, ""],
+    seed: Sequence[int] | None = None,
+    processes: Processes = ONE_CPU,
 ) -> Float[Tensor, "2"]:
-    """Leave the gradients of the scaled loss; return the sums of loss and nll."""
+    """Add the gradients of the scaled loss to the parameters'.
+
+    Args:
+        objective: An `Objective`, or one wrapped for several processes.
+        batches: This process's part of the step.
+        scale: What the sum of the losses is multiplied by.
+        seed: As for `train_step`.
+        processes: This process among all.
+
+    Returns:
+        The sums of loss and nll over this process's batches.
+    """
     sums = torch.zeros(2, device=processes.device)
     for number, batch in enumerate(batch.to(processes.device) for batch in batches):
         # The batch's place in the step, not its process, decides what is dropped: any
@@ -260,7 +191,7 @@ def _synchronized(objective: nn.Module, now: bool) -> AbstractContextManager:
     return objective.no_sync()
 
 
-class Report(NamedTuple):
+class ValidationReport(NamedTuple):
     """What a validation measured."""
 
     loss: float
@@ -287,8 +218,8 @@ def validate(
     smoothing: float,
     precision: Precision = "fp32",
     processes: Processes = ONE_CPU,
-) -> Report:
-    """The loss on batches that are not trained on, dropout switched off.
+) -> ValidationReport:
+    """Return the loss on batches that are not trained on, without dropout.
 
     Args:
         model: The model, on any device.
@@ -311,7 +242,7 @@ def validate(
                 logits = F.linear(part, weight)
                 sums += torch.stack(label_smoothed_loss(logits, labels, smoothing, PAD))
     loss, nll, tokens = processes.sum(sums).tolist()
-    return Report(loss / tokens, nll / tokens, int(tokens))
+    return ValidationReport(loss / tokens, nll / tokens, int(tokens))
 
 
 @contextmanager

@@ -1,12 +1,10 @@
-"""What the machine is good at: the arithmetic it is given, the memory it keeps.
+"""The arithmetic of matrix products, chosen by what the processor is good at.
 
 Paper: §5.2
 Chapter: 05_2_hardware_and_schedule
-Tests: tests/training/test_hardware.py
+Tests: tests/test_precision.py
 """
 
-import ctypes
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -24,10 +22,10 @@ def choose_precision(
     device: torch.device,
     cpu_info: Path = CPU_INFO,
 ) -> Precision:
-    """What is asked for, or half precision where matrix units for it are found.
+    """Return the requested precision; "auto" is half precision on matrix units for it.
 
     Args:
-        requested: "auto" leaves the choice to the hardware.
+        requested: What the recipe asks for.
         device: Where the model runs.
         cpu_info: Linux's description of the processor.
     """
@@ -60,31 +58,27 @@ def matrix_products(precision: Precision) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+def choose_device(requested: torch.device | str | None = None) -> torch.device:
+    """Return the requested device, by default a GPU if there is one.
+
+    Raises:
+        ValueError: Apple's GPU is requested. It computes no float64, which the search
+            and the loss add up in.
+    """
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(requested or default)
+    if device.type == "mps":
+        raise ValueError(
+            "device = mps: Apple's GPUs have no float64, which the search needs; "
+            "use cpu"
+        )
+    return device
+
+
 def _has_bf16_units(cpu_info: Path) -> bool:
-    """Whether the processor has units that multiply bf16 matrices: Intel's AMX.
+    """Return whether the processor multiplies bf16 matrices in hardware: Intel's AMX.
 
     Elsewhere bf16 can be slower than fp32: in training the recipe multi30k_de it makes
     0.6 times as many tokens a second on a Xeon with AVX512-BF16 and without AMX.
     """
     return cpu_info.exists() and "amx_bf16" in cpu_info.read_text().split()
-
-
-# Parameters of mallopt(3), as malloc.h numbers them.
-_M_TRIM_THRESHOLD = -1
-_M_MMAP_MAX = -4
-
-
-def keep_freed_memory() -> None:
-    """Let this process keep the memory that it frees, from now on.
-
-    Every step frees tensors of many megabytes and asks for as many again. glibc gives
-    them back to the system in between, which then has to clear each page anew: in the
-    best passes of `benchmarks/README.md` 6 % of our time in training on CPUs, and up to
-    a fifth of others'. Systems without glibc are left as they are.
-    """
-    if sys.platform != "linux":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_MAX, 0)  # large blocks, too, come from the heap
-        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)  # and the heap does not shrink

@@ -1,16 +1,19 @@
-"""Five small translators of the toy corpus, to ask what their heads look at.
+"""What the book's long trainings gave, for chapters to show.
 
-They differ in nothing but the seed that they began with. The grammar of the corpus
-knows which noun each "it" stands for, so what is said about a head can be counted.
+The trainings are listed in results/runs.py of the repository. Each has a file with
+its configuration, commit, hardware and outputs. The small translators differ in nothing
+but their seed. The toy grammar knows which noun each "it" stands for, so that what a
+head attends to can be counted.
 
-Paper: Figures 3–5
-Chapter: attention_visualizations
-Tests: tests/book/test_heads.py
+Paper: §6, Figures 3–5
+Chapter: 06_1_machine_translation, 06_2_model_variations, attention_visualizations
+Tests: tests/book/test_recordings.py
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from safetensors import safe_open
 
@@ -19,8 +22,44 @@ from transformer_lite.config import ModelConfig
 from transformer_lite.data.toy import ToyPair, generate_pairs
 from transformer_lite.model import Transformer
 
-RECORDING = Path(__file__).with_name("heads.safetensors")
-"""The trained models, by results/heads.py."""
+FOLDER = Path(__file__).parent
+DIGEST = FOLDER / "results.json"
+"""Written by book/tools/make_results.py from the files in results/."""
+
+
+def stored_runs(experiment: str) -> list[dict[str, Any]]:
+    """The results of an experiment, one for each seed.
+
+    Args:
+        experiment: Its name, such as "multi30k_en_de" or "table_3/base".
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    runs = _digest()["runs"]
+    if experiment not in runs:
+        raise ValueError(f"{experiment}: no result; there are {', '.join(runs)}")
+    return runs[experiment]
+
+
+def stored_decoding(split: str) -> dict[str, dict[str, Any]]:
+    """What each way to decode one model scores on a split, by the way's name.
+
+    Raises:
+        ValueError: It was not decoded.
+    """
+    splits = _digest()["decoding"]
+    if split not in splits:
+        raise ValueError(f"{split}: not decoded; there are {', '.join(splits)}")
+    return splits[split]
+
+
+def _digest() -> dict[str, Any]:
+    return json.loads(DIGEST.read_text(encoding="utf-8"))
+
+
+HEADS = FOLDER / "heads.safetensors"
+"""Five small translators of the toy corpus, trained by results/heads.py."""
 TRAIN_PAIRS = 8_000
 """So many of the first `pronoun_pairs` they were trained on, and on no later ones."""
 
@@ -50,14 +89,14 @@ def toy_config(vocab_size: int) -> ModelConfig:
 
 def toy_words() -> list[str]:
     """The models' vocabulary: the word of each id."""
-    with safe_open(RECORDING, "pt") as recording:
+    with safe_open(HEADS, "pt") as recording:
         return json.loads(recording.metadata()["words"])
 
 
 def toy_models() -> dict[int, Transformer]:
     """The trained models by their seeds, in evaluation mode."""
     models = {}
-    with safe_open(RECORDING, "pt") as recording:
+    with safe_open(HEADS, "pt") as recording:
         metadata = recording.metadata()
         config = toy_config(len(json.loads(metadata["words"])))
         for seed in json.loads(metadata["seeds"]):

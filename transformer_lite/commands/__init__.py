@@ -1,1 +1,0 @@
-"""The command line's verbs, one a module; what is not a verb helps to read them."""

@@ -1,0 +1,96 @@
+"""Weights in files: saved, loaded, and averaged over checkpoints.
+
+The files are safetensors, which cannot run code when they are loaded.
+
+Paper: §6.1
+Chapter: 06_1_machine_translation, the_multi_gpu_trainer
+Tests: tests/test_weights.py
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from transformer_lite.files import write_whole
+
+Weights = dict[str, Tensor]
+
+
+def weights_of(model: nn.Module) -> Weights:
+    """Return the model's parameters by name, the shared matrix once."""
+    return {name: tensor.detach() for name, tensor in model.named_parameters()}
+
+
+def save_weights(path: Path, weights: Weights) -> None:
+    """Write weights so that `path` never holds half a file."""
+    contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
+    write_whole(path, lambda partial: save_file(contiguous, partial))
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Put the weights at `path` into the model.
+
+    Raises:
+        ValueError: The file is damaged, or belongs to a model of another shape.
+    """
+    weights, own = read_weights(path), weights_of(model)
+    if _shapes(weights) != _shapes(own):
+        raise ValueError(
+            f"{path}: these weights belong to a model of another configuration; "
+            "take the config.json and the checkpoints of one and the same run"
+        )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])
+
+
+def read_weights(path: Path) -> Weights:
+    """Read the weights at `path`, by name.
+
+    Raises:
+        ValueError: The file is missing or damaged.
+    """
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path}: no such checkpoint; check the path, or start again if the run is "
+            "still training, which deletes its older checkpoints"
+        ) from None
+    except (SafetensorError, OSError) as error:
+        is_own = path.suffix == ".safetensors" and path.parent.name == "checkpoints"
+        remedy = "name a .safetensors file of a run's checkpoints"
+        if is_own:
+            remedy = "delete it, and the one before it takes its place"
+        raise ValueError(
+            f"{path}: the checkpoint is damaged ({error}); {remedy}"
+        ) from error
+
+
+def average(paths: Sequence[Path]) -> Weights:
+    """Return the mean of several checkpoints' weights (Section 6.1).
+
+    It is summed in float64, with one file in memory at a time.
+
+    Raises:
+        ValueError: A file is damaged, the files belong to different models, or there
+            are none.
+    """
+    if not paths:
+        raise ValueError("no checkpoints to average; train to a checkpoint first")
+    total = {name: tensor.double() for name, tensor in read_weights(paths[0]).items()}
+    for path in paths[1:]:
+        weights = read_weights(path)
+        if _shapes(weights) != _shapes(total):
+            raise ValueError(f"{path}: belongs to another model than {paths[0]}")
+        for name, tensor in weights.items():
+            total[name] += tensor
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def _shapes(weights: Weights) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in weights.items()}
