@@ -26,26 +26,23 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402 - only now does Python find the package
 import torch  # noqa: E402
-from conditions import commit, processor, versions  # noqa: E402
 from peers import Marian, Naive, NaiveStep, marian  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
+from results.conditions import commit, processor, versions  # noqa: E402
 from transformer_lite.batching import Batch, BatchStream, Sequences, pad  # noqa: E402
 from transformer_lite.config import BASE, BIG, ModelConfig  # noqa: E402
 from transformer_lite.model import Transformer  # noqa: E402
 from transformer_lite.optimizer import adam  # noqa: E402
+from transformer_lite.precision import autocast  # noqa: E402
 from transformer_lite.search import beam_search  # noqa: E402
 from transformer_lite.tokenizer import BOS, EOS, PAD, UNK  # noqa: E402
 from transformer_lite.training.distributed import Processes  # noqa: E402
-from transformer_lite.training.hardware import autocast  # noqa: E402
-from transformer_lite.training.step import (  # noqa: E402
-    Objective,
-    train_step,
-    use_causal_kernels,
-)
+from transformer_lite.training.step import Objective, train_step  # noqa: E402
 
 Step = Callable[[Batch], object]
 PACKAGES = "torch triton numpy transformers".split()
+CODE = ("transformer_lite", "benchmarks/*.py")
 
 
 @dataclass(frozen=True)
@@ -79,14 +76,14 @@ class Size:
 
 
 def full_size() -> Size:
-    """The paper's models and batches, on a GPU."""
+    """Return the paper's models and batches, on a GPU."""
     models = {"base": BASE, "big": BIG}
     gpu = torch.device("cuda", 0)
     return Size(gpu, models, 25_000, 100_000, 12, 8_192, 6.0, 1_000, "inductor")
 
 
 def tiny_size() -> Size:
-    """Hardly anything, for a trial on whatever there is."""
+    """Return hardly anything, for a trial on whatever there is."""
     shape = {"vocab_size": 101, "num_layers": 1, "d_model": 16, "d_ff": 32}
     tiny = replace(BASE, **shape, num_heads=2)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -97,7 +94,7 @@ def tiny_size() -> Size:
 
 
 def lengths_like_wmt14(pairs: int, seed: int) -> np.ndarray:
-    """Lengths in tokens, of both sides: mean 29, a few of 150 and more, correlated."""
+    """Draw the tokens of both sides: mean 29, a few of 150 and more, correlated."""
     generator = np.random.default_rng(seed)
     common = generator.lognormal(np.log(24), 0.6, (pairs, 1))
     sides = common * generator.lognormal(0, 0.12, (pairs, 2))
@@ -105,7 +102,7 @@ def lengths_like_wmt14(pairs: int, seed: int) -> np.ndarray:
 
 
 def random_batches(size: Size, config: ModelConfig) -> list[Batch]:
-    """Batches of random ids, as the trainer would make them."""
+    """Make batches of random ids, as the trainer would."""
     generator = np.random.default_rng(1)
     low, sides = UNK + 1, []
     for lengths in lengths_like_wmt14(size.pairs, seed=1).T:
@@ -116,7 +113,7 @@ def random_batches(size: Size, config: ModelConfig) -> list[Batch]:
 
 
 def useful_flops(config: ModelConfig, batch: Batch) -> float:
-    """Floating-point operations of a training step that real tokens ask for.
+    """Count the floating-point operations of a step that real tokens ask for.
 
     Multiplications and additions of matrix products, padding left out; the backward
     pass takes twice as many as the forward pass.
@@ -137,29 +134,19 @@ def useful_flops(config: ModelConfig, batch: Batch) -> float:
 
 
 def ours(size: Size, model: Transformer, compiled: bool) -> Step:
-    """Our step, as the trainer takes it."""
-    use_causal_kernels(model)
+    """Return our step, as the trainer takes it."""
     if compiled:
         for layer in [*model.encoder.layers, *model.decoder.layers]:
             layer.compile(dynamic=True, backend=size.backend)
-    objective, optimizer = Objective(model, 0.1, "bf16"), adam(model.parameters())
-    optimizer.param_groups[0]["lr"] = 1e-4
-
-    def step(batch: Batch) -> object:
-        return train_step(
-            objective,
-            [batch],
-            optimizer,
-            seed=(1, 1),
-            processes=size.processes,
-            tokens=batch.tokens,
-        )
-
-    return step
+    objective = Objective(model, 0.1, "bf16")
+    optimizer = adam(model.parameters(), 1e-4)
+    return lambda batch: train_step(
+        objective, [batch], optimizer, seed=(1, 1), processes=size.processes
+    )
 
 
 def peer(size: Size, model: nn.Module, loss: Callable[[Batch], Tensor]) -> Step:
-    """A peer's step: its loss in bf16, a fused Adam, no clipping."""
+    """Return a peer's step: its loss in bf16, a fused Adam, no clipping."""
     optimizer = torch.optim.Adam(model.parameters(), 1e-4, fused=True)
 
     def step(batch: Batch) -> None:
@@ -174,13 +161,13 @@ def peer(size: Size, model: nn.Module, loss: Callable[[Batch], Tensor]) -> Step:
 
 
 def nn_transformer(size: Size, model: Transformer) -> Step:
-    """`torch.nn.Transformer` of the same shape, as a tutorial would use it."""
+    """Take the steps of `torch.nn.Transformer`, used as a tutorial would."""
     naive = Naive(model).to(size.device)
     return peer(size, naive, NaiveStep(naive).loss)
 
 
 def hugging_face_marian(size: Size, model: Transformer) -> Step:
-    """Hugging Face's Marian of the same shape."""
+    """Take the steps of Hugging Face's Marian of the same shape."""
     theirs = marian(model.cpu(), "sdpa").to(size.device).train()
     return peer(size, theirs, Marian(theirs).loss)
 
@@ -197,7 +184,7 @@ SYSTEMS = {
 
 
 def run_tests(size: Size) -> dict:
-    """All tests that want a GPU."""
+    """Run all tests that want a GPU."""
     del size
     marked = [
         str(path)
@@ -227,7 +214,7 @@ def run_tests(size: Size) -> dict:
 
 
 def timed(size: Size, act: Callable[[], object]) -> float:
-    """Seconds that one of many calls takes."""
+    """Return the seconds that one of many calls takes."""
     act()
     size.wait()
     count, start = 0, time.perf_counter()
@@ -240,7 +227,7 @@ def timed(size: Size, act: Callable[[], object]) -> float:
 
 
 def measure_peaks(size: Size) -> dict:
-    """What the hardware gives: a large product in bf16, and a large copy."""
+    """Measure a large product in bf16, and a large copy: what the hardware gives."""
     generator = torch.Generator(size.device).manual_seed(1)
     square = (size.matrix, size.matrix)
     one, two = (
@@ -261,7 +248,7 @@ def measure_peaks(size: Size) -> dict:
 def measure_training(
     size: Size, config: ModelConfig, system: Callable, peak: float
 ) -> dict:
-    """Tokens a second, share of the measured peak and memory of one system."""
+    """Measure one system's tokens a second, share of the peak, and memory."""
     torch.manual_seed(1)
     batches = random_batches(size, config)
     if size.device.type == "cuda":
@@ -302,7 +289,7 @@ def measure_training(
 
 @torch.inference_mode()
 def measure_search(size: Size, config: ModelConfig, precision: str) -> dict:
-    """Sentences a second of beam 4, with weights that nothing has trained.
+    """Measure sentences a second of beam 4, with weights that nothing has trained.
 
     Such a model hardly ever ends by itself. Each output is as long as its source may
     make it: as many tokens.
@@ -342,7 +329,7 @@ def measure_search(size: Size, config: ModelConfig, precision: str) -> dict:
 
 
 def measure_profile(size: Size, config: ModelConfig, compiled: bool) -> dict:
-    """Where the time of three steps goes, on the device and on the host."""
+    """Measure where the time of three steps goes, on the device and on the host."""
     torch.manual_seed(1)
     batches = random_batches(size, config)[:3]
     on_gpu = size.device.type == "cuda"
@@ -397,7 +384,7 @@ def measure_profile(size: Size, config: ModelConfig, compiled: bool) -> dict:
 
 
 def sections(size: Size) -> Iterator[tuple[str, Callable[[dict], dict]]]:
-    """The names of all parts, each with what makes it from the results so far."""
+    """Yield the names of all parts, each with what makes it of the results so far."""
     yield "peaks", lambda _: measure_peaks(size)
     yield "tests", lambda _: run_tests(size)
     for name, config in size.models.items():
@@ -420,11 +407,11 @@ def sections(size: Size) -> Iterator[tuple[str, Callable[[dict], dict]]]:
 
 
 def described(size: Size) -> dict:
-    """When, on what and of what the results are."""
+    """Say when, on what and of what the results are."""
     on_gpu = size.device.type == "cuda"
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
+        "commit": os.environ.get("COMMIT") or commit(CODE),
         "processor": processor(),
         "device": torch.cuda.get_device_name(0) if on_gpu else "cpu",
         "cuda": torch.version.cuda,

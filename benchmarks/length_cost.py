@@ -23,7 +23,7 @@ FIGURE = Path(__file__).with_name("length_cost.png")
 
 @torch.inference_mode()
 def measure(corpus: PreparedCorpus, passes: int, folder: Path) -> dict:
-    """Milliseconds a step, with the cache and without it, at several lengths."""
+    """Measure milliseconds a step at several lengths, with the cache and without."""
     del corpus, folder
     torch.manual_seed(1)
     model = Transformer(CONFIG).eval()
@@ -62,7 +62,7 @@ def measure(corpus: PreparedCorpus, passes: int, folder: Path) -> dict:
 
 
 def draw(result: dict) -> None:
-    """The two curves; the cached one must not rise faster than a line."""
+    """Draw the two curves; the cached one must not rise faster than a line."""
     lengths, cached = np.array(result["lengths"]), np.array(result["cached"])
     # At most linear: the second half may not be steeper than twice the whole.
     slope = np.polyfit(lengths, cached, 1)[0]

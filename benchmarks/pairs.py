@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer_lite.batching import Batch, token_buckets
-from transformer_lite.data.corpora import Corpus, load_corpus
+from transformer_lite.data.corpora import Corpus, SentencePair, load_corpus
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 
@@ -26,8 +26,8 @@ class GeneratedPairs:
     def __init__(self, seed: int, size: int) -> None:
         self.seed, self.size = seed, size
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """The same pairs each time."""
+    def __iter__(self) -> Iterator[SentencePair]:
+        """Yield the same pairs each time."""
         generator = np.random.default_rng(self.seed)
         chances = 1 / np.arange(1, 7_001)
         chances /= chances.sum()
@@ -37,7 +37,7 @@ class GeneratedPairs:
             words = generator.choice(len(chances), size=length, p=chances)
             copies = generator.choice([1, 0, 2], size=length, p=[0.9, 0.05, 0.05])
             target = np.repeat(words, copies) if copies.any() else words
-            yield (
+            yield SentencePair(
                 " ".join(f"{_spelled(word)}o" for word in words.tolist()),
                 " ".join(f"{_spelled(word)}en" for word in target.tolist()),
             )
@@ -53,10 +53,9 @@ def _spelled(number: int) -> str:
 
 
 def load(folder: Path) -> tuple[PreparedCorpus, str]:
-    """The prepared corpus, made at the first call, and what it is."""
-    real = (
-        Path(os.environ.get("TRANSFORMER_LITE_DATA", "nowhere")) / "multi30k"
-    ).is_dir()
+    """Return the prepared corpus, made at the first call, and what it is."""
+    data = Path(os.environ.get("TRANSFORMER_LITE_DATA", "nowhere"))
+    real = (data / "multi30k").is_dir()
     name = "multi30k" if real else "generated"
     path = folder / name
     if not path.exists():
@@ -72,7 +71,7 @@ def load(folder: Path) -> tuple[PreparedCorpus, str]:
 
 
 def training_batches(corpus: PreparedCorpus, number: int) -> list[Batch]:
-    """Batches of about 2,048 target tokens, evenly spread over the lengths."""
+    """Return batches of about 2,048 target tokens, evenly spread over the lengths."""
     src, tgt = corpus.ids("train")
     epoch = token_buckets(src.lengths, tgt.lengths, BATCH_TOKENS, (1, 0))
     epoch.sort(key=lambda pairs: tgt.lengths[pairs].max())

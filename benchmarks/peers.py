@@ -53,12 +53,12 @@ class Ids:
         self.size = size
 
     def __len__(self) -> int:
-        """Number of tokens."""
+        """Return the number of tokens."""
         return self.size
 
 
 def joeynmt(ours: Transformer) -> nn.Module:
-    """JoeyNMT's post-norm Transformer; its one dropout is everywhere."""
+    """Return JoeyNMT's post-norm Transformer; its one dropout is everywhere."""
     from joeynmt.model import build_model
 
     config = ours.config
@@ -110,7 +110,7 @@ def _joeynmt_feed_forward(own: nn.Module, other: nn.Module) -> None:
 
 
 def residual_dropout_only(model: nn.Module) -> nn.Module:
-    """JoeyNMT's model without the two dropouts that the others do not have."""
+    """Return JoeyNMT's model without the two dropouts that the others lack."""
     for module in model.modules():
         if hasattr(module, "pwff_layer"):
             module.pwff_layer[2].p = 0.0
@@ -120,7 +120,7 @@ def residual_dropout_only(model: nn.Module) -> nn.Module:
 
 
 def joeynmt_batch(src_ids: Tensor) -> SimpleNamespace:
-    """Source ids as JoeyNMT's batch."""
+    """Return source ids as JoeyNMT's batch."""
     return SimpleNamespace(
         src=src_ids,
         src_length=(src_ids != PAD).sum(dim=1),
@@ -134,7 +134,7 @@ def joeynmt_batch(src_ids: Tensor) -> SimpleNamespace:
 
 
 def marian(ours: Transformer, attention: str) -> nn.Module:
-    """Hugging Face's Marian; attention is "eager" or "sdpa"."""
+    """Return Hugging Face's Marian; attention is "eager" or "sdpa"."""
     from transformers import MarianConfig, MarianMTModel
 
     config = ours.config
@@ -215,12 +215,12 @@ class Naive(nn.Module):
         self.register_buffer("encoding", encoding)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Scaled embeddings plus positions."""
+        """Return scaled embeddings plus positions."""
         embedded = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
         return self.dropout(embedded + self.encoding[: ids.size(1)])
 
     def forward(self, src_ids: Tensor, tgt_ids: Tensor) -> Tensor:
-        """Logits."""
+        """Return logits."""
         no_future = tgt_ids.new_ones(tgt_ids.size(1), tgt_ids.size(1)).triu(1).bool()
         hidden = self.transformer(
             self.embed(src_ids),
@@ -241,25 +241,44 @@ class Ours:
 
     def __init__(self, model: Transformer, precision: str) -> None:
         self.objective = Objective(model, SMOOTHING, precision)
-        self.optimizer = adam(model.parameters())
-        self.optimizer.param_groups[0]["lr"] = RATE
+        self.optimizer = adam(model.parameters(), RATE)
 
     def step(self, batch: Batch) -> None:
-        """Take it."""
+        """Take the step."""
         train_step(self.objective, [batch], self.optimizer)
 
 
-class JoeyNMT:
-    """JoeyNMT's training step: Adam, summed loss over tokens, gradients clipped."""
+class Peer:
+    """A peer's training step; its optimizer and its loss are its own."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    clips = True
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the mean loss of a batch."""
+        raise NotImplementedError
+
+    def step(self, batch: Batch) -> None:
+        """Take the step."""
+        self.loss(batch).backward()
+        if self.clips:
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class JoeyNMT(Peer):
+    """JoeyNMT's: Adam, the summed loss over the tokens, gradients clipped."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.optimizer = torch.optim.Adam(model.parameters(), RATE, betas=(0.9, 0.98))
 
     def loss(self, batch: Batch) -> Tensor:
-        """The summed loss."""
+        """Return the mean loss."""
         source = joeynmt_batch(batch.src_ids)
-        return self.model(
+        summed, *_ = self.model(
             return_type="loss",
             src=source.src,
             src_length=source.src_length,
@@ -267,18 +286,12 @@ class JoeyNMT:
             trg_input=batch.tgt_input,
             trg=batch.labels,
             trg_mask=(batch.labels != PAD)[:, None],
-        )[0]
-
-    def step(self, batch: Batch) -> None:
-        """Take it."""
-        (self.loss(batch) / batch.tokens).backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        )
+        return summed / batch.tokens
 
 
-class Marian:
-    """The training step of Hugging Face's Trainer: its LabelSmoother, fused AdamW."""
+class Marian(Peer):
+    """Hugging Face's Trainer's: its LabelSmoother, fused AdamW, gradients clipped."""
 
     def __init__(self, model: nn.Module) -> None:
         from transformers.trainer_pt_utils import LabelSmoother
@@ -287,7 +300,7 @@ class Marian:
         self.optimizer = torch.optim.AdamW(model.parameters(), RATE, fused=True)
 
     def loss(self, batch: Batch) -> Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         output = self.model(
             input_ids=batch.src_ids,
             attention_mask=(batch.src_ids != PAD).long(),
@@ -297,23 +310,18 @@ class Marian:
         labels = batch.labels.masked_fill(batch.labels == PAD, -100)
         return self.smoother(output, labels)
 
-    def step(self, batch: Batch) -> None:
-        """Take it."""
-        self.loss(batch).backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
 
+class NaiveStep(Peer):
+    """A tutorial's: Adam."""
 
-class NaiveStep:
-    """A tutorial's training step."""
+    clips = False
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.optimizer = torch.optim.Adam(model.parameters(), RATE)
 
     def loss(self, batch: Batch) -> Tensor:
-        """The mean loss."""
+        """Return the mean loss."""
         logits = self.model(batch.src_ids, batch.tgt_input)
         return F.cross_entropy(
             logits.flatten(0, 1),
@@ -321,9 +329,3 @@ class NaiveStep:
             ignore_index=PAD,
             label_smoothing=SMOOTHING,
         )
-
-    def step(self, batch: Batch) -> None:
-        """Take it."""
-        self.loss(batch).backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()

@@ -10,18 +10,18 @@ its own, so that its peak is not mixed with the generator's.
 import argparse
 import json
 import os
-import platform
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
-from transformer_lite.data.store import OFFSETS, SIDES
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from results.conditions import conditions
+from transformer_lite.data.store import SIDES, PreparedCorpus
 
 TYPES = 1_000_000
 CHUNK = 10_000
@@ -35,12 +35,12 @@ start = time.perf_counter()
 sides = PreparedCorpus(Path(sys.argv[1])).ids("train")
 loaded = time.perf_counter()
 batches = len(BatchStream(*sides, 25_000, seed=1).epoch(0))
-print(loaded - start, time.perf_counter() - loaded, batches)
+print(f"{loaded - start:.2f} {time.perf_counter() - loaded:.2f} {batches}")
 """
 
 
 def make_words(generator: np.random.Generator) -> np.ndarray:
-    """Words, the most frequent first; rare ones are long, as in real languages."""
+    """Make words, the most frequent first; rare ones are long, as in real text."""
     onsets, vowels = "b d f g h k l m n p r s t v z st tr sch".split(), "aeiou"
     codas = ["", "", "", "n", "r", "s", "t", "l", "nd", "ng"]
     syllables = np.array([o + v + c for o in onsets for v in vowels for c in codas])
@@ -57,7 +57,7 @@ def make_words(generator: np.random.Generator) -> np.ndarray:
 
 
 def write_corpus(stem: Path, pairs: int, seed: int) -> None:
-    """Two files of so many lines; a pair's lengths are close to each other."""
+    """Write two files of so many lines; a pair's lengths are close to each other."""
     generator = np.random.default_rng(seed)
     cumulated = np.cumsum((2.7 + np.arange(TYPES)) ** -1.1)
     words = [make_words(generator) for _ in SIDES]
@@ -78,42 +78,20 @@ def write_corpus(stem: Path, pairs: int, seed: int) -> None:
         file.close()
 
 
-def measured(command: list[str], milestone: Path | None = None) -> dict:
-    """A command's wall and processor time, its peak memory, and what it printed.
-
-    Args:
-        command: What to run.
-        milestone: A file whose appearance ends the first phase.
-    """
+def measured(command: list[str]) -> tuple[dict, str]:
+    """Return a command's wall and processor time, its peak memory, and its output."""
     begin = time.perf_counter()
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, stdout=output)
-        first, processes = None, 1
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if first is None and milestone and milestone.exists():
-                first = time.perf_counter() - begin
-            try:
-                children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-                processes = max(processes, 1 + len(children.read_text().split()))
-            except OSError:
-                pass
-            time.sleep(0.1)
-        wall = time.perf_counter() - begin
-        if status:
-            sys.exit(f"failed: {command}")
-        output.seek(0)
-        printed = output.read()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        printed = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+    if status:
+        sys.exit(f"failed: {command}")
     return {
-        "wall_seconds": round(wall, 1),
-        "first_phase_seconds": first and round(first, 1),
+        "wall_seconds": round(time.perf_counter() - begin, 1),
         "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
         "peak_resident_mb": round(usage.ru_maxrss / 1024),
-        "processes": processes,
-        "printed": printed.strip(),
-    }
+    }, printed
 
 
 def main() -> None:
@@ -125,54 +103,37 @@ def main() -> None:
         "--json", type=Path, default=Path(__file__).with_suffix(".json")
     )
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(dir=arguments.folder))
-    try:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+        folder = Path(name)
         write_corpus(folder / "train", arguments.pairs, seed=1)
         write_corpus(folder / "valid", 1000, seed=1)
-        out = folder / "out"
-        files = [
-            [f"--{split}", *(str(folder / f"{split}.{name}") for name in SIDES)]
-            for split in ("train", "valid")
-        ]
         command = [sys.executable, "-m", "transformer_lite", "prepare", "files"]
-        options = ["--vocab-size", str(VOCAB_SIZE), "--max-length", "1000"]
-        options += ["--out", str(out)]
-        prepared = measured(
-            [*command, *files[0], *files[1], *options],
-            folder / "out.partial" / "journal.json",
-        )
-        epoch = measured([sys.executable, "-c", EPOCH, str(out)])
-        load, buckets, batches = epoch.pop("printed").split()
-        offsets = [
-            np.fromfile(out / f"train.{name}.offsets", OFFSETS) for name in SIDES
-        ]
-        text = [folder / f"train.{name}" for name in SIDES]
+        command += ["--source", "en", "--target", "de", "--out", str(folder / "out")]
+        command += ["--vocab-size", str(VOCAB_SIZE), "--max-length", "1000"]
+        for split in ("train", "valid"):
+            command += [f"--{split}", *(str(folder / f"{split}.{s}") for s in SIDES)]
+        begun = time.time()
+        prepared, _ = measured(command)
+        vocabulary = folder / "out" / "tokenizer.model"
+        prepared["first_phase_seconds"] = round(vocabulary.stat().st_mtime - begun, 1)
+        epoch, printed = measured([sys.executable, "-c", EPOCH, str(folder / "out")])
+        load, buckets, batches = map(float, printed.split())
+        epoch["load_seconds"], epoch["token_buckets_seconds"] = load, buckets
+        sides = PreparedCorpus(folder / "out").ids("train")
+        text = [folder / f"train.{side}" for side in SIDES]
         results = {
             "pairs": arguments.pairs,
-            "pairs_kept": len(offsets[0]) - 1,
+            "pairs_kept": len(sides[0]),
             "text_mb": round(sum(path.stat().st_size for path in text) / 2**20),
             "tokens_per_sentence": [
-                round(float(o[-1] / (len(o) - 1)), 1) for o in offsets
+                round(float(side.lengths.mean()), 1) for side in sides
             ],
             "vocab_size": VOCAB_SIZE,
             "prepare": prepared,
-            "epoch": epoch
-            | {
-                "load_seconds": round(float(load), 2),
-                "token_buckets_seconds": round(float(buckets), 2),
-                "batches": int(batches),
-            },
-            "cores": len(os.sched_getaffinity(0)),
+            "epoch": epoch | {"batches": int(batches)},
             "load_average_after": os.getloadavg()[1],
-            "processor": platform.processor() or platform.machine(),
-            "python": platform.python_version(),
-            "versions": {
-                name: version(name) for name in ("numpy", "sentencepiece", "torch")
-            },
+            **conditions(),
         }
-        prepared.pop("printed")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     arguments.json.write_text(json.dumps(results, indent=2) + "\n")
     print(json.dumps(results, indent=2))
 

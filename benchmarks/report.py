@@ -5,6 +5,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +23,7 @@ TRAINING_NOTES = {
 
 
 def render(results: dict) -> str:
-    """The text between the page's two marks: one recording for each processor."""
+    """Return the text between the page's two marks, one recording a processor."""
     several = (
         f"### {processor}\n\n{_recording(results[processor])}" for processor in results
     )
@@ -30,12 +31,20 @@ def render(results: dict) -> str:
 
 
 def _recording(results: dict) -> str:
-    """The tables of one processor."""
+    """Return the tables of one processor."""
     parts = []
     if part := results.get("training"):
-        parts += ["#### Training", "", *_training_table(part)]
+        parts += [
+            "#### Training",
+            "",
+            f"{_conditions(part)} 6 batches with {part['tokens']:,} target tokens, "
+            f"best and median of {part['passes']} passes, interleaved.",
+            "",
+            *_table(part, 0, "note", TRAINING_NOTES),
+        ]
     if part := results.get("decoding"):
         tokens = part["output_tokens_per_sentence"]
+        equal = {name: f"{rate['equal']:,}" for name, rate in part["rates"].items()}
         parts += [
             "#### Decoding",
             "",
@@ -43,15 +52,7 @@ def _recording(results: dict) -> str:
             f"length penalty, {tokens:.1f} tokens an output; best and median of "
             f"{part['passes']} passes, interleaved.",
             "",
-            "| | sentences/s, best | median | our 2 workers are faster by (median of "
-            "the passes) | equal outputs |",
-            "|---|---:|---:|---:|---:|",
-            *(
-                f"| {name} | {rate['best']:,.1f} | {rate['median']:,.1f} | "
-                f"{rate['ours_faster_by']:.2f} × | {rate['equal']:,} |"
-                for name, rate in part["rates"].items()
-            ),
-            "",
+            *_table(part, 1, "equal outputs", equal),
         ]
     if part := results.get("length"):
         parts += [
@@ -64,23 +65,20 @@ def _recording(results: dict) -> str:
             "rises slowly, without it steeply](length_cost.png)",
             "",
         ]
-    if part := results.get("training_kept_memory"):
-        parts += ["#### Training, with freed memory kept by everybody", ""]
-        parts += _training_table(part)
     return "\n".join(parts)
 
 
-def _training_table(part: dict) -> list[str]:
-    ours = part["rates"]["ours, fp32"]["best"]
+def _table(
+    part: dict, digits: int, heading: str, notes: Mapping[str, object]
+) -> list[str]:
+    """Return a table of rates, ours the first, with a note on each system."""
+    ours, *_ = (rate["best"] for rate in part["rates"].values())
     return [
-        f"{_conditions(part)} 6 batches with {part['tokens']:,} target tokens, "
-        f"best and median of {part['passes']} passes, interleaved.",
-        "",
-        "| | target tokens/s, best | median | ours in fp32 is faster by | note |",
+        f"| | {part['unit']}, best | median | ours is faster by | {heading} |",
         "|---|---:|---:|---:|---|",
         *(
-            f"| {name} | {rate['best']:,.0f} | {rate['median']:,.0f} | "
-            f"{ours / rate['best']:.2f} × | {TRAINING_NOTES[name]} |"
+            f"| {name} | {rate['best']:,.{digits}f} | {rate['median']:,.{digits}f} | "
+            f"{ours / rate['best']:.2f} × | {notes[name]} |"
             for name, rate in part["rates"].items()
         ),
         "",
@@ -88,6 +86,7 @@ def _training_table(part: dict) -> list[str]:
 
 
 def _conditions(part: dict) -> str:
+    """Say when, by what and on what a part was measured."""
     versions = ", ".join(
         f"{name} {number}" for name, number in part["versions"].items()
     )

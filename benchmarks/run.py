@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import platform
+import sys
 import warnings
 from pathlib import Path
 
@@ -22,6 +23,7 @@ PACKAGES = "torch transformer-lite-book joeynmt transformers ctranslate2 numpy".
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
 os.environ["OMP_NUM_THREADS"] = str(CORES)
+sys.path.insert(0, str(HERE.parent))
 
 import decoding  # noqa: E402 - only now, with the number of threads set
 import length_cost  # noqa: E402
@@ -29,18 +31,15 @@ import pairs  # noqa: E402
 import report  # noqa: E402
 import torch  # noqa: E402
 import training  # noqa: E402
-from conditions import commit, processor, versions  # noqa: E402
 
-from transformer_lite.training.hardware import keep_freed_memory  # noqa: E402
+from results.conditions import commit, processor, versions  # noqa: E402
 
-# What measures each part, in how many passes, and whether everybody keeps freed memory
-# as our command line does. That cannot be undone: parts without it come first.
 PARTS = {
-    "training": (training.measure, 4, False),
-    "decoding": (decoding.measure, 5, True),
-    "length": (length_cost.measure, 3, True),
-    "training_kept_memory": (training.measure, 4, True),
+    "training": (training.measure, 4),
+    "decoding": (decoding.measure, 5),
+    "length": (length_cost.measure, 3),
 }
+"""What measures each part, and in how many passes."""
 
 
 def main() -> None:
@@ -53,17 +52,16 @@ def main() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     torch.set_num_threads(CORES)
-    arguments.folder.mkdir(parents=True, exist_ok=True)
     corpus, described = pairs.load(arguments.folder)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in [part for part in PARTS if part in (arguments.only or PARTS)]:
-        measure, passes, kept = PARTS[name]
-        if kept:
-            keep_freed_memory()
+    at = commit(["transformer_lite", "benchmarks/*.py"])
+    for name, (measure, passes) in PARTS.items():
+        if arguments.only and name not in arguments.only:
+            continue
         results.setdefault(processor(), {})[name] = {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "data": described,
-            "commit": commit(),
+            "commit": at,
             "cores": CORES,
             "python": platform.python_version(),
             "versions": versions(PACKAGES),

@@ -23,7 +23,7 @@ from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.model import Transformer
-from transformer_lite.training.hardware import choose_precision
+from transformer_lite.precision import choose_precision
 
 CONFIG = ModelConfig(
     vocab_size=8_000, num_layers=3, d_model=256, d_ff=1024, num_heads=8, max_len=512
@@ -31,7 +31,7 @@ CONFIG = ModelConfig(
 
 
 def trainers(ours: Transformer) -> dict[str, object]:
-    """What takes the steps, by name."""
+    """Return what takes the steps, by name."""
     found = {"ours, fp32": Ours(copy.deepcopy(ours), "fp32")}
     if choose_precision("auto", torch.device("cpu")) == "bf16":
         found["ours, bf16"] = Ours(copy.deepcopy(ours), "bf16")
@@ -53,7 +53,7 @@ def check_losses(ours: Transformer, batch: Batch) -> None:
     own = Ours(copy.deepcopy(ours).eval(), "fp32").objective
     sums = own(batch.src_ids, batch.tgt_input, batch.labels, batch.real)
     expected = sums.loss / batch.tokens
-    joey = JoeyNMT(joeynmt(ours).eval()).loss(batch) / batch.tokens
+    joey = JoeyNMT(joeynmt(ours).eval()).loss(batch)
     # A divergence is the cross-entropy less the entropy of the smoothed target.
     rest = 0.1 / (len(ours.encoder.embedding.weight) - 2)
     wrong = len(ours.encoder.embedding.weight) - 2
@@ -65,7 +65,7 @@ def check_losses(ours: Transformer, batch: Batch) -> None:
 
 
 def measure(corpus: PreparedCorpus, passes: int, folder: Path) -> dict:
-    """Tokens a second of each, and the ratio of ours to it."""
+    """Measure target tokens a second of each."""
     del folder
     torch.manual_seed(1)
     ours = Transformer(CONFIG)

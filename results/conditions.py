@@ -1,14 +1,19 @@
-"""What a result was computed by: the commit, the versions, the machine."""
+"""What a result depends on: the commit, the versions, the machine, the text."""
 
+import hashlib
 import os
 import platform
 import subprocess
 import sys
-from importlib.metadata import version
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from transformer_lite.data.store import SIDES, PreparedCorpus, text_path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("transformer-lite-book", "torch", "sentencepiece", "sacrebleu", "numpy")
@@ -16,7 +21,7 @@ CODE = (
     "transformer_lite",
     "results/*.py",
     "results/recipes",
-    # What results are made into is no cause of other results.
+    # Results are written there, and no other result depends on them.
     ":(exclude)transformer_lite/book/*.json",
     ":(exclude)transformer_lite/book/*.safetensors",
     ":(exclude)transformer_lite/pretrained",
@@ -24,16 +29,14 @@ CODE = (
 """What a result depends on, of all that the repository holds."""
 
 
-def commit() -> str:
-    """The commit of this repository, marked "-dirty" if its code was changed since."""
-    # Not `git describe`, which names a tag where there is one, and which a result that
-    # was deleted to be made again, or the page of results, would make dirty.
+def commit(code: Iterable[str] = CODE) -> str:
+    """Return the commit of this repository, marked "-dirty" if `code` was changed."""
     name = _git("rev-parse", "--short=12", "HEAD")
-    return f"{name}-dirty" if _git("status", "--porcelain", "--", *CODE) else name
+    return f"{name}-dirty" if _git("status", "--porcelain", "--", *code) else name
 
 
 def require_clean() -> str:
-    """The commit, after seeing that the code is as it was committed.
+    """Return the commit, after checking that the code is as it was committed.
 
     Raises:
         SystemExit: It is not, so that no commit says what the result was made by.
@@ -52,18 +55,27 @@ def _git(*words: str) -> str:
 
 
 def processor() -> str:
-    """The processor's name, where Linux tells it, else its architecture."""
+    """Return the processor's name, where Linux tells it, else its architecture."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
     return names[0] if names else platform.machine()
 
 
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the version of each package that is installed."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
 def conditions() -> dict[str, Any]:
-    """The versions of what computes, and what it computes on."""
+    """Return the versions of what computes, and what it computes on."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": versions(PACKAGES),
         "python": platform.python_version(),
         "hardware": {
             "processor": processor(),
@@ -71,4 +83,18 @@ def conditions() -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "gpu": gpu,
         },
+    }
+
+
+def checksums(corpus: PreparedCorpus) -> dict[str, str]:
+    """Return the SHA-256 of each side of each split ("train.src"), and "tokenizer"."""
+    files = {
+        f"{split}.{side}": text_path(corpus.folder, split, side)
+        for split in corpus.sizes
+        for side in SIDES
+    }
+    files["tokenizer"] = corpus.folder / "tokenizer.model"
+    return {
+        name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in files.items()
     }

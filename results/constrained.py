@@ -4,12 +4,12 @@
 
 At each step, greedy search takes the likeliest of those tokens after which a tree is
 still possible, with at most five brackets opened in a row. As a control, the words of
-each sentence are replaced by random ones, as many. Runs of section 6.3 that are trained
-in ROOT, this repository unless told otherwise, are parsed with the weights that their
-results were made with. What the file has of other runs stays. It comes with the
-package: transformer_lite/book/constrained.json. The trees themselves, which hold no
-words, are kept in results/constrained/; of the Penn sample's parser and CRAFT's first
-one there are scores only.
+each sentence are replaced by random ones, as many. Parsers of section 6.3 that write
+tags and are trained in ROOT, this repository unless told otherwise, parse with the
+weights of their results. What the file has of other runs stays. It comes with the
+package: transformer_lite/book/constrained.json. The trees, which hold no words, are
+kept in results/constrained/; of the Penn sample's parser and CRAFT's first one there
+are scores only.
 """
 
 import sys
@@ -21,19 +21,20 @@ from typing import Any
 
 import torch
 
-from results.conditions import ROOT, conditions, require_clean
+from results.conditions import ROOT, checksums, conditions, require_clean
 from results.files import read_json, write_json, write_lines
 from results.models import MODELS
 from results.runs import RUNS, Run
 from transformer_lite.batching import pad
-from transformer_lite.config import recipe_from_dict
+from transformer_lite.config import Recipe, recipe_from_dict
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.trees import TREES
 from transformer_lite.inference.brackets import score_brackets
 from transformer_lite.inference.translator import batches_by_length
 from transformer_lite.model import Transformer
+from transformer_lite.run_folder import RunFolder
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
-from transformer_lite.training.checkpoint import load_weights
-from transformer_lite.training.folder import RunFolder
+from transformer_lite.weights import load_weights
 
 RECORDING = ROOT / "transformer_lite" / "book" / "constrained.json"
 IN_A_ROW = 5
@@ -53,7 +54,7 @@ class Beginning:
     """Brackets that were opened one after the other at the end."""
 
     def may_follow(self, known: Iterable[str]) -> list[str]:
-        """Those tokens after which a tree is still possible; none if it is complete."""
+        """Return the tokens after which a tree is still possible; none if complete."""
         if not self.stack and self.tokens:
             return []
         return [token for token in known if self._allows(token)]
@@ -70,7 +71,7 @@ class Beginning:
         return token[1:] == label and children > 0 and not (is_last and self.words_left)
 
     def add(self, token: str) -> None:
-        """Go on with a token."""
+        """Add a token."""
         self.tokens.append(token)
         self.opened = self.opened + 1 if token[0] == "(" else 0
         if token[0] == "(":
@@ -91,21 +92,18 @@ def parse(
     sentences: Sequence[str],
     known: Sequence[str],
 ) -> list[str]:
-    """The tree of each sentence, linearized.
+    """Return the tree of each sentence, linearized.
 
     Args:
         model: Trained on a treebank.
         tokenizer: Its own.
         sentences: Their words, with spaces between them.
         known: Brackets and tags, each a token of the tokenizer.
-
-    Raises:
-        ValueError: One of them is not.
     """
-    ids = {token: tokenizer.encode(token)[0] for token in known}
+    ids = {}
+    for token in known:
+        (ids[token],) = tokenizer.encode(token)
     texts = {id_: token for token, id_ in ids.items()}
-    if len(texts) < len(known) or any(len(tokenizer.encode(t)) > 1 for t in known):
-        raise ValueError("some bracket or tag is no token of the tokenizer")
     sources = [[*tokenizer.encode(sentence), EOS] for sentence in sentences]
     outputs = [""] * len(sentences)
     for rows in batches_by_length([*map(len, sources)], BATCH):
@@ -129,54 +127,61 @@ def parse(
 
 
 def scores_of(run: Run, root: Path) -> dict[str, Any]:
-    """Scores of one run's test split, whose trees are kept.
+    """Score one run's test split, and keep its trees.
 
     Raises:
         ValueError: The weights, or the text, are not those of the stored result.
     """
     corpus = PreparedCorpus(root / run.data)
     folder = RunFolder(root / run.folder)
-    require_same(run, folder, corpus)
+    require_same(run, folder.recipe(), checksums(corpus))
     model = MODELS[run.model](folder.recipe().model)
     load_weights(model, folder.average)
     known = sorted({t for tree in corpus.text("train")[1] for t in tree.split(" ")})
     sentences, references = corpus.text("test")
-    trees = parse(model.eval(), corpus.tokenizer, sentences, known)
-    write_lines(outputs(run, "test"), trees)
-    scores = asdict(score_brackets(sentences, references, trees))
     generator = Random(0)
     words = [word for sentence in sentences for word in sentence.split(" ")]
     drawn = [" ".join(generator.choices(words, k=len(s.split(" ")))) for s in sentences]
-    blind = parse(model, corpus.tokenizer, drawn, known)
-    write_lines(outputs(run, "random_words"), blind)
-    found = score_brackets(sentences, references, blind)
-    scores["f1_of_random_words"] = found.f1_all
+    found = {}
+    for name, read in (("test", sentences), ("random_words", drawn)):
+        trees = parse(model.eval(), corpus.tokenizer, read, known)
+        write_lines(outputs(run, name), trees)
+        found[name] = score_brackets(sentences, references, trees)
+    scores = asdict(found["test"])
+    scores["f1_of_random_words"] = found["random_words"].f1_all
     return {n: round(v, 4) if isinstance(v, float) else v for n, v in scores.items()}
 
 
-def require_same(run: Run, folder: RunFolder, corpus: PreparedCorpus) -> None:
-    """See that a folder's weights are those that a run's stored result is of.
+def require_same(run: Run, recipe: Recipe, text: dict[str, str]) -> None:
+    """Check that model, training and text are those of a run's stored result.
 
     Raises:
-        ValueError: Its model, training or text is another.
+        ValueError: They are not.
     """
-    result, recipe = read_json(run.result), folder.recipe()
-    configuration = recipe_from_dict(result["configuration"])
-    for what, is_same in (
-        ("model", recipe.model == configuration.model),
-        ("training", recipe.train == configuration.train),
-        ("text", corpus.checksums().items() >= result["corpus"]["sha256"].items()),
+    result = read_json(run.result)
+    stored = recipe_from_dict(result["configuration"])
+    if (recipe.model, recipe.train) != (stored.model, stored.train) or (
+        not result["corpus"]["sha256"].items() <= text.items()
     ):
-        if not is_same:
-            raise ValueError(
-                f"{folder.path}: has another {what} than {run.result}; name the "
-                "folder in which that was trained as ROOT"
-            )
+        raise ValueError(
+            f"{run.folder}: has another model, training or text than {run.result}; "
+            "name the folder in which that was trained as ROOT"
+        )
 
 
 def outputs(run: Run, words: str) -> Path:
-    """The file of a run's trees over the test set's words, or over random ones."""
+    """Return the file of a run's trees over the test set's words, or random ones."""
     return Path("results/constrained") / f"{run.result.stem}.{words}.txt.gz"
+
+
+def parsers() -> list[Run]:
+    """Return the runs that have a result and write trees with tags."""
+    return [
+        run
+        for run in RUNS
+        if run.result.exists()
+        and read_json(run.result)["corpus"]["languages"][1] == TREES
+    ]
 
 
 def main(out: Path = RECORDING, root: Path = Path()) -> None:
@@ -186,13 +191,7 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
         SystemExit: None is trained in `root`.
     """
     made_by = {"commit": require_clean(), **conditions()}
-    runs = [
-        run
-        for run in RUNS
-        if run.experiment.startswith("parsing/")
-        and run.result.exists()
-        and RunFolder(root / run.folder).average.exists()
-    ]
+    runs = [run for run in parsers() if RunFolder(root / run.folder).average.exists()]
     if not runs:
         sys.exit(
             f"{root / 'runs/results/parsing'}: no trained weights are here; name "

@@ -17,7 +17,7 @@ from results.runs import RUNS
 from results.scores import compare, lowercased_bleu, tokenized_bleu
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import bleu_of
-from transformer_lite.training.folder import RunFolder
+from transformer_lite.run_folder import RunFolder
 
 RUN = "multi30k_en_de-1"
 SPLITS = ("valid", "test_2016_flickr")
@@ -34,14 +34,14 @@ class System(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The system in words."""
         how = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
         penalty = "" if self.beam_size == 1 else f", α = {self.alpha}"
         return f"{self.weights}, {how}{penalty}"
 
 
 def systems() -> Iterator[System]:
-    """All ways; the first is the paper's, with which the others are compared."""
+    """Yield all ways; the first is the paper's, the baseline of the others."""
     yield System("average", 4, 0.6)
     for weights in ("average", "last"):
         yield System(weights, 1, 0.6)  # greedy search has nothing to choose by length
@@ -90,7 +90,7 @@ def decode(at: str) -> None:
 
 
 def outputs(system: System, split: str) -> Path:
-    """The file of what a system made of a split."""
+    """Return the file of what a system made of a split."""
     name = f"{system.weights}_{system.beam_size}_{system.alpha}.{split}.txt.gz"
     return RESULT.parent / "decoding" / name
 
@@ -98,7 +98,7 @@ def outputs(system: System, split: str) -> Path:
 def scores_of(
     found: Mapping[str, Sequence[str]], references: Sequence[str], language: str
 ) -> dict[str, dict[str, Any]]:
-    """Each system's scores, and how it compares with the first."""
+    """Score each system, and compare it with the first."""
     scores = {}
     for name, comparison in compare(found, references, language).items():
         counted = bleu_of(language).corpus_score(found[name], [references])

@@ -4,32 +4,32 @@ import gzip
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from transformer_lite.files import write_whole
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON."""
-    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    """Write a value as indented JSON.
+
+    Raises:
+        ValueError: A number is not finite, which JSON does not know.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(path, lambda partial: partial.write_text(text, "utf-8"))
 
 
 def read_json(path: Path) -> Any:
-    """The value in such a file.
+    """Read the value in such a file.
 
     Raises:
         ValueError: It is not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         remedy = f"bring it back: git checkout -- {path}"
         raise ValueError(f"{path}: damaged ({error}); {remedy}") from None
-
-
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a number")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -40,5 +40,5 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of such a file."""
+    """Read the lines of such a file."""
     return gzip.decompress(path.read_bytes()).decode("utf-8").split("\n")[:-1]

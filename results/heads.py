@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 
 from results.conditions import conditions, require_clean
 from transformer_lite.batching import BatchStream, Sequences
-from transformer_lite.book.heads import (
+from transformer_lite.book.recordings import (
     TRAIN_PAIRS,
     lowered,
     own_name,
@@ -27,7 +27,7 @@ from transformer_lite.book.heads import (
 from transformer_lite.files import write_whole
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
-from transformer_lite.training.step import Objective, train_step, use_causal_kernels
+from transformer_lite.training.step import Objective, train_step
 
 SEEDS = [1, 2, 3, 4, 5]
 STEPS, WARMUP, PEAK_RATE, BATCH_TOKENS = 700, 60, 6e-3, 1400
@@ -35,8 +35,7 @@ STEPS, WARMUP, PEAK_RATE, BATCH_TOKENS = 700, 60, 6e-3, 1400
 
 def train(model: Transformer, src: list, tgt: list, seed: int) -> None:
     """Train a model in place; the rate rises, then falls, both in a straight line."""
-    use_causal_kernels(model)
-    optimizer = adam(model.parameters())
+    optimizer = adam(model.parameters(), PEAK_RATE)
     objective = Objective(model, smoothing=0.0)
     stream = BatchStream(
         *map(Sequences.from_lists, (src, tgt)), batch_tokens=BATCH_TOKENS, seed=seed

@@ -19,17 +19,15 @@ from pathlib import Path
 
 import tyro
 
-from results import decoding, evidence
-from results.conditions import ROOT, commit, require_clean
+from results import decoding, evidence, treebank_files
+from results.conditions import ROOT, checksums, commit, require_clean
 from results.files import read_json
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
-from transformer_lite.commands.prepare import Prepare
+from transformer_lite import cli
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.treebanks import TREEBANKS
 from transformer_lite.files import only_process
 from transformer_lite.inference.scores import ValidationSamples
-from transformer_lite.training.hardware import keep_freed_memory
 from transformer_lite.training.run import train_recipe
 
 STOPPED = 130
@@ -40,34 +38,20 @@ def prepare(corpus: str) -> None:
     """Make a corpus, unless it is there, perhaps carried from another machine.
 
     Raises:
-        ValueError: It cannot be made, or what is there is another one.
+        ValueError: It cannot be made, or is not the text of the stored results.
     """
-    folder = Path("data/results", corpus)
-    verb = Prepare.parse([*CORPORA[corpus].split(), "--out", str(folder)])
+    folder, command = Path("data/results", corpus), CORPORA[corpus]
     if not folder.exists():
-        verb.run()
-        return
-    made = PreparedCorpus(folder)
-    target = verb.form.language if verb.corpus in TREEBANKS else "de"
-    for what, found, expected in (
-        ("text", made.name, " + ".join([verb.corpus, *(verb.silver or ())])),
-        (
-            "languages",
-            "–".join(made.languages),
-            f"{verb.source or 'en'}–{verb.target or target}",
-        ),
-        ("vocabulary size", made.tokenizer.vocab_size, verb.size_of_vocabulary),
-    ):
-        if found != expected:
-            raise ValueError(
-                f"{folder}: has the {what} {found}, and `prepare {CORPORA[corpus]}` "
-                f"gives {expected}; delete the folder to have it made"
-            )
+        for name in treebank_files.TREEBANKS:
+            trees = treebank_files.FOLDER / name
+            if f"{trees}/" in command and not trees.exists():
+                treebank_files.get(name, trees)
+        tyro.cli(cli.prepare, args=[*command.split(), "--out", str(folder)])
+    made = checksums(PreparedCorpus(folder)).items()
     for run in (*RUNS, *GPU_RUNS):
         if run.corpus == corpus and run.result.exists():
-            result = read_json(run.result)
             # The first results do not have the tokenizer's.
-            if not result["corpus"]["sha256"].items() <= made.checksums().items():
+            if not read_json(run.result)["corpus"]["sha256"].items() <= made:
                 raise ValueError(
                     f"{folder}: is another text, or another vocabulary, than that of "
                     f"{run.result}; runs on both could not be compared. Get that text, "
@@ -76,7 +60,7 @@ def prepare(corpus: str) -> None:
 
 
 def make(run: Run) -> bool:
-    """Make one run's result, if it is not there; False if a signal stopped it.
+    """Make one run's result, if it is not there; return False if a signal stopped it.
 
     Raises:
         ValueError: Another process makes it, or its folder holds another run.
@@ -85,17 +69,17 @@ def make(run: Run) -> bool:
         return True
     at = commit()  # while it trains, the repository may go on
     prepare(run.corpus)
-    keep_freed_memory()
     samples = ValidationSamples if run.splits else None
     diverged = False
     busy = f"{run.folder}: another process makes this run; wait for its end"
-    recipe, model = run.settings(), MODELS[run.model]
-    with only_process(run.folder / "make.lock", busy):
+    with only_process(run.folder.with_suffix(".lock"), busy):
         if run.result.exists():
             return True  # another process has made it meanwhile
         with evidence.session(run, at):
             try:
-                if not train_recipe(recipe, run.folder, samples, model):
+                if not train_recipe(
+                    run.settings(), run.folder, samples, MODELS[run.model]
+                ):
                     return False
             except FloatingPointError as error:  # and again, were it to be repeated
                 print(f"{run.name} diverged: {error}", file=sys.stderr)
@@ -111,41 +95,39 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
         runs: Which runs, in this order.
         jobs: How many at a time; they share the processor's cores, or the one GPU.
     """
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    unprepared = set()
+    failed: list[Run] = []
     for corpus in dict.fromkeys(run.corpus for run in runs):
         try:
             prepare(corpus)
         except (ValueError, OSError) as error:
             print(f"FAILED  {corpus}: {error}", flush=True)
-            unprepared.add(corpus)
+            failed += [run for run in runs if run.corpus == corpus]
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     processes: list[subprocess.Popen] = []
-    # `kill`, too, shall not leave runs behind that nobody waits for.
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
 
-    def fails(run: Run) -> bool:
-        if run.corpus in unprepared:
-            print(f"FAILED  {run.name}  (it has no {run.corpus})", flush=True)
-            return True
+    def make_one(run: Run) -> None:
         log = run.folder.with_suffix(".log")
         log.parent.mkdir(parents=True, exist_ok=True)
         print(f"begins  {run.name}", flush=True)
+        command = [sys.executable, "-m", "results.make", "--one", run.name]
         with log.open("a") as file:
-            command = [sys.executable, "-m", "results.make", "--one", run.name]
             process = subprocess.Popen(
                 command, stdout=file, stderr=file, env=environment
             )
             processes.append(process)
-            failed = process.wait() != 0
-        print(f"{'FAILED ' if failed else 'is made'} {run.name}  ({log})", flush=True)
-        return failed
+        if process.wait() != 0:
+            failed.append(run)
+        verdict = "FAILED " if run in failed else "is made"
+        print(f"{verdict} {run.name}  ({log})", flush=True)
 
+    # `kill`, too, shall not leave runs behind that nobody waits for.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            verdicts = [pool.submit(fails, run) for run in runs]
+            made = [pool.submit(make_one, run) for run in runs if run not in failed]
             # A signal that comes just before a wait without a limit does not end it.
-            while wait(verdicts, timeout=1).not_done:
+            while wait(made, timeout=1).not_done:
                 pass
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -154,7 +136,9 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
             raise
         finally:
             signal.signal(signal.SIGTERM, before)
-    return [run for run, failed in zip(runs, verdicts, strict=True) if failed.result()]
+    for future in made:
+        future.result()
+    return failed
 
 
 def main(
@@ -164,7 +148,7 @@ def main(
     show: bool = False,
     one: str | None = None,
 ) -> int:
-    """Make the results that are missing.
+    """Make the results that are missing; return the exit status.
 
     Args:
         only: Which runs: a pattern such as "table_3/*".
@@ -199,30 +183,24 @@ def main(
 
 
 def _print_table(runs: Sequence[Run], decodes: bool) -> None:
-    """Each run's name, what it is for, and how many minutes its steps took.
-
-    Raises:
-        SystemExit: A result is damaged.
-    """
+    """Print each run's name, what it is for, and how many minutes its steps took."""
     total = 0.0
     for run in runs:
         state = "to do"
         if run.result.exists():
-            try:
-                minutes = read_json(run.result)["training"]["minutes"]
-            except ValueError as error:
-                sys.exit(str(error))
+            minutes = read_json(run.result)["training"]["minutes"]
             state, total = f"{minutes:.0f} min", total + minutes
         print(f"{state:>7}  {run.name:43} {run.purpose}")
     if decodes:
         state = "made" if decoding.RESULT.exists() else "to do"
         purpose = f"Every way to decode {decoding.RUN}"
         print(f"{state:>7}  {decoding.RESULT.stem:43} {purpose}")
-    if total:
-        hours = f"{total / 60:.1f} hours of training steps"
-        print(f"{hours}, each run on the hardware that its result names")
+    print(f"{total / 60:.1f} hours of steps, each run on the hardware of its result")
 
 
 if __name__ == "__main__":
     os.chdir(ROOT)  # folders of data and runs are named from there
-    sys.exit(tyro.cli(main))
+    try:
+        sys.exit(tyro.cli(main))
+    except ValueError as error:
+        sys.exit(str(error))

@@ -41,7 +41,7 @@ class PreNormEncoderLayer(EncoderLayer):
         x: Float[Tensor, "batch src_len d_model"],
         mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch src_len d_model"]:
-        """Each source position, having looked at all real source positions."""
+        """Let each source position attend to all real source positions."""
         residual, y = self.after_self_attention, self.after_self_attention.norm(x)
         x = x + residual.dropout(self.self_attention(y, y, mask))
         residual, y = self.after_feed_forward, self.after_feed_forward.norm(x)
@@ -58,9 +58,10 @@ class PreNormDecoderLayer(DecoderLayer):
         causal: Bool[Tensor, "tgt_len tgt_len"],
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Each target position, from its past and from the encoder's output."""
+        """Let each target position attend to its past and to the encoder's output."""
         residual, y = self.after_self_attention, self.after_self_attention.norm(x)
-        x = x + residual.dropout(self.self_attention(y, y, causal[None, None]))
+        attended = self.self_attention(y, y, causal[None, None], is_causal=True)
+        x = x + residual.dropout(attended)
         residual, y = self.after_cross_attention, self.after_cross_attention.norm(x)
         x = x + residual.dropout(self.cross_attention(y, memory, memory_mask))
         residual, y = self.after_feed_forward, self.after_feed_forward.norm(x)
@@ -76,7 +77,7 @@ class LastNorm(nn.Sequential):
     def forward(
         self, x: Float[Tensor, "batch len d_model"], *inputs: Tensor
     ) -> Float[Tensor, "batch len d_model"]:
-        """The layer's output, normalized."""
+        """Return the layer's output, normalized."""
         layer, norm = self
         return norm(layer(x, *inputs))
 

@@ -26,9 +26,10 @@ from torch.nn import functional as F
 from results.conditions import conditions, require_clean
 from results.files import read_json, write_json
 from transformer_lite.batching import Batch
+from transformer_lite.book.recordings import lowered
 from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
-from transformer_lite.data.toy import ToyPair, generate_pairs
+from transformer_lite.data.toy import generate_pairs
 from transformer_lite.model import Transformer
 from transformer_lite.search import greedy_search
 from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
@@ -74,60 +75,52 @@ SHOWN = 12
 
 
 Pair = tuple[list[str], list[str]]
-"""The words of a sentence and those of its translation."""
+"""The words of a sentence and those of its translation, in lower case."""
 
 
-def lowered(pair: ToyPair) -> Pair:
-    """A pair's words in lower case."""
-    return (
-        [word.lower() for word in pair.source_words],
-        [word.lower() for word in pair.target_words],
-    )
+def pairs_of(seed: int) -> Iterator[Pair]:
+    """Yield the pairs of the toy corpus, without end."""
+    for pair in generate_pairs(seed):
+        yield lowered(pair.source_words), lowered(pair.target_words)
 
 
 class Data:
-    """Training and test pairs as ids of whole words."""
+    """Training and test pairs, and their vocabulary of whole words."""
 
     def __init__(self) -> None:
-        self.train = CONFIGURATION["train_pairs"]
-        total = self.train + CONFIGURATION["test_pairs"]
-        pairs = map(lowered, islice(generate_pairs(1), total))
-        self.src, self.tgt = zip(*pairs, strict=True)
-        learned = self.src[: self.train] + self.tgt[: self.train]
-        words = sorted({word for row in learned for word in row})
-        self.words = [*["PAD", "BOS", "EOS", "UNK"], *words]
+        size, total = CONFIGURATION["train_pairs"], CONFIGURATION["test_pairs"]
+        pairs = list(islice(pairs_of(1), size + total))
+        self.train, self.test = pairs[:size], pairs[size:]
+        words = sorted({word for pair in self.train for side in pair for word in side})
+        self.words = ["PAD", "BOS", "EOS", "UNK", *words]
         self.ids = {word: i for i, word in enumerate(words, start=UNK + 1)}
 
-    def pairs(self, rows: Iterable[int]) -> list[Pair]:
-        """The pairs of these numbers; the test pairs follow the training pairs."""
-        return [(self.src[i], self.tgt[i]) for i in rows]
-
     def batch(self, pairs: Iterable[Pair]) -> Batch:
-        """The batch of these pairs."""
+        """Make the batch of these pairs."""
         sides = zip(*pairs, strict=True)
         return Batch.from_ids(
             *([[self.ids[word] for word in row] for row in side] for side in sides)
         )
 
     def batches(self, seed: int) -> Iterator[Batch]:
-        """Endless batches of the training pairs, shuffled in every epoch."""
+        """Yield endless batches of the training pairs, shuffled in every epoch."""
         rng = np.random.default_rng(seed)
         while True:
-            yield from self._batches_of(self.pairs(rng.permutation(self.train)), rng)
+            order = rng.permutation(len(self.train))
+            yield from self._batches_of([self.train[i] for i in order], rng)
 
     def fresh_batches(self, seed: int) -> Iterator[Batch]:
-        """The same of sentences that never come again, nor are test sentences."""
+        """Yield the same of sentences that never come again, nor are test sentences."""
         rng = np.random.default_rng(seed)
-        tested = {" ".join(row) for row in self.src[self.train :]}
-        pairs = map(lowered, generate_pairs(1000 + seed))
-        unseen = (pair for pair in pairs if " ".join(pair[0]) not in tested)
+        tested = {" ".join(source) for source, _ in self.test}
+        unseen = (p for p in pairs_of(1000 + seed) if " ".join(p[0]) not in tested)
         while pool := list(islice(unseen, POOL * CONFIGURATION["batch_pairs"])):
             yield from self._batches_of(pool, rng)
 
     def _batches_of(
         self, pairs: list[Pair], rng: np.random.Generator
     ) -> Iterator[Batch]:
-        """Batches of about equally long sentences, in random order."""
+        """Yield batches of about equally long sentences, in random order."""
         size, parts = CONFIGURATION["batch_pairs"], []
         for start in range(0, len(pairs), POOL * size):
             pool = pairs[start : start + POOL * size]
@@ -137,12 +130,12 @@ class Data:
 
 
 def base_of(name: str) -> str:
-    """The model's own name, without what its training has of its own."""
+    """Return the model's own name, without what its training has of its own."""
     return name.partition(",")[0]
 
 
 def new_model(name: str, vocab_size: int) -> nn.Module:
-    """One of the three models, untrained."""
+    """Make one of the three models, untrained."""
     c, kind = CONFIGURATION, base_of(name)
     if kind != "Transformer":
         width = c["other_widths"].get(name, c["d_model"])
@@ -161,7 +154,7 @@ def new_model(name: str, vocab_size: int) -> nn.Module:
 
 
 def train(model: nn.Module, name: str, seed: int, data: Data) -> list[dict]:
-    """Train it in place; the curve of its training loss."""
+    """Train it in place; return the curve of its training loss."""
     steps, warmup = CONFIGURATION["steps"][name], CONFIGURATION["warmup_steps"]
     peak = CONFIGURATION["peak_rate"][base_of(name)]
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
@@ -188,13 +181,12 @@ def train(model: nn.Module, name: str, seed: int, data: Data) -> list[dict]:
 
 @torch.inference_mode()
 def evaluate(model: nn.Module, data: Data) -> dict:
-    """Of each test sentence: exactly right or not, and its number of wrong tokens."""
-    first, total = data.train, len(data.src)
-    order = sorted(range(first, total), key=lambda i: len(data.src[i]))
+    """Say of each test sentence whether it is right, and how many tokens are wrong."""
+    order = sorted(range(len(data.test)), key=lambda i: len(data.test[i][0]))
     exact, wrong, texts = {}, {}, {}
     for start in range(0, len(order), 100):
         rows = order[start : start + 100]
-        batch = data.batch(data.pairs(rows))
+        batch = data.batch([data.test[i] for i in rows])
         limits = torch.full((len(rows),), batch.tgt_ids.size(1) + 5)
         found = greedy_search(
             model.decoder.step, model.start(batch.src_ids), limits, BOS, EOS
@@ -203,12 +195,13 @@ def evaluate(model: nn.Module, data: Data) -> dict:
         misses = ((guess != batch.labels) & (batch.labels != PAD)).sum(dim=1).tolist()
         for i, output, missed in zip(rows, found, misses, strict=True):
             words = [data.words[token] for token in output.ids]
-            exact[i], wrong[i], texts[i] = words == data.tgt[i], missed, " ".join(words)
-    test = range(first, total)
+            exact[i], wrong[i] = words == data.test[i][1], min(missed, 9)
+            texts[i] = " ".join(words)
+    test = range(len(order))
     return {
         "exact_match": round(100 * sum(exact.values()) / len(exact), 1),
         "exact": "".join(str(int(exact[i])) for i in test),
-        "wrong_tokens": "".join(str(min(wrong[i], 9)) for i in test),
+        "wrong_tokens": "".join(str(wrong[i]) for i in test),
         "translations": [texts[i] for i in test[:SHOWN]],
     }
 
@@ -230,11 +223,7 @@ def run(name: str, seed: int) -> dict:
 
 
 def main(out: Path, wanted: list[tuple[str, int]]) -> None:
-    """Train what the file does not hold yet, and write it down after each training.
-
-    Raises:
-        ValueError: The file was made with another configuration.
-    """
+    """Train what the file does not hold yet, and write it down after each training."""
     made_by = {"commit": require_clean(), **conditions()}
     for name, seed in wanted:
         if str(seed) in stored(out).get(name, {}):
@@ -246,7 +235,11 @@ def main(out: Path, wanted: list[tuple[str, int]]) -> None:
 
 
 def stored(out: Path) -> dict[str, dict[str, dict]]:
-    """What the file holds, by the model's name and the seed."""
+    """Read what the file holds, by the model's name and the seed.
+
+    Raises:
+        ValueError: It was made with another configuration.
+    """
     if not out.exists():
         return {}
     record = read_json(out)

@@ -14,14 +14,14 @@ from pathlib import Path
 import torch
 import tyro
 
-from results.conditions import ROOT
+from results.conditions import ROOT, checksums
 from results.runs import CORPORA, RUNS, TATOEBA_2018, Run
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import new_folder
 from transformer_lite.inference.scores import score
 from transformer_lite.inference.translator import Translator
-from transformer_lite.training.checkpoint import read_weights, save_weights
-from transformer_lite.training.folder import PRETRAINED, RunFolder
+from transformer_lite.run_folder import PRETRAINED, RunFolder
+from transformer_lite.weights import read_weights, save_weights
 
 LICENCES = {
     "multi30k": (
@@ -110,7 +110,7 @@ def release(run: Run, out: Path) -> None:
     """
     folder, corpus = RunFolder(run.folder), PreparedCorpus(run.data)
     kind = _kind(run)
-    if kind == "tatoeba" and corpus.checksums()["train.src"] != TATOEBA_2018:
+    if kind == "tatoeba" and checksums(corpus)["train.src"] != TATOEBA_2018:
         raise ValueError(
             f"{run.data}: not the Tatoeba of 2018-05-13; write in {__file__} which "
             "edition it is, and on what terms"
@@ -170,7 +170,7 @@ def main(name: str) -> None:
 
 
 def _kind(run: Run) -> str:
-    """Whose text it was trained on."""
+    """Return whose text it was trained on."""
     return run.corpus.partition("_")[0]
 
 

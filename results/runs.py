@@ -10,10 +10,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from results.treebank_files import FOLDER
 from transformer_lite.config import TABLE_3, Recipe, load_recipe
 
 RECIPES = Path(__file__).parent / "recipes"
 """Recipes of experiments; those for readers come with the package."""
+
+
+def _trees(treebank: str, *more: str) -> str:
+    """Return how to prepare a treebank; `more` are others, for their training trees."""
+    train = " ".join(f"{FOLDER / name}/train.mrg" for name in (treebank, *more))
+    own = FOLDER / treebank
+    held_out = f"--valid {own}/valid.mrg --test {own}/test.mrg"
+    return f"trees --source en --train {train} {held_out}"
+
 
 CORPORA = {
     "multi30k_en_de": "multi30k --source en --target de --vocab-size 4000",
@@ -21,13 +31,12 @@ CORPORA = {
     "multi30k_en_fr": "multi30k --source en --target fr --vocab-size 4000",
     "toy": "toy",
     "tatoeba_en_de": "tatoeba --source en --target de --vocab-size 8000",
-    "penn_treebank_sample": "penn_treebank_sample",
-    "craft": "craft",
-    "craft_gum": "craft --silver gum",
-    "craft_gum_words": "craft --silver gum --leaves words --vocab-size 4000 "
-    "--max-length 2000",
-    "craft_gum_plain": "craft --silver gum --leaves words --plain-closing "
-    "--vocab-size 4000 --max-length 2000",
+    "penn_treebank_sample": _trees("penn_treebank_sample") + " --vocab-size 4000",
+    "craft": _trees("craft"),
+    "craft_gum": _trees("craft", "gum"),
+    "craft_gum_words": _trees("craft", "gum") + " --leaves words --vocab-size 4000",
+    "craft_gum_plain": _trees("craft", "gum")
+    + " --leaves words --plain-closing --vocab-size 4000",
 }
 """How `transformer-lite prepare` makes each corpus."""
 
@@ -77,16 +86,21 @@ class Run:
         return Path("runs/results", self.name)
 
     @property
+    def sessions(self) -> Path:
+        """The record of the processes that train it."""
+        return self.folder.with_suffix(".sessions.json")
+
+    @property
     def result(self) -> Path:
         """The file that the book reads."""
         return Path("results") / f"{self.name}.json"
 
     def outputs(self, split: str) -> Path:
-        """The file of what it made of a split, one line for each source."""
+        """Return the file of what it made of a split, one line for each source."""
         return Path("results") / f"{self.name}.{split}.txt.gz"
 
     def settings(self) -> Recipe:
-        """Its recipe, complete.
+        """Return its recipe, complete.
 
         Raises:
             ValueError: There is no such recipe, or a value is impossible.
@@ -102,7 +116,7 @@ class Run:
 
 
 def _translation() -> Iterator[Run]:
-    """The book's own Table 2, and what came before the Transformer on the same text."""
+    """Yield the book's own Table 2, and what came before the Transformer."""
     for seed in (1, 2, 3):
         yield Run(
             name=f"multi30k_en_de-{seed}",
@@ -146,45 +160,43 @@ def _translation() -> Iterator[Run]:
 
 
 def _parsing() -> Iterator[Run]:
-    """Section 6.3: a small treebank, a larger one, and that with a parser's trees."""
-    searches = ((1, 0.0), (4, 0.0), (4, 0.3), (4, 0.6), (8, 0.3), (21, 0.3))
+    """Yield Section 6.3: a small treebank, a larger one, the same and a parser's trees.
+
+    Trees are written with tags, and of the largest treebank with words, too.
+    """
+    every = ((1, 0.0), (4, 0.0), (4, 0.3), (4, 0.6), (8, 0.3), (21, 0.3))
+    few = ((1, 0.0), (4, 0.0), (4, 0.6))
     semi_supervised = "the same and 3,707 trees by a parser (semi-supervised)"
+    with_words = "with words in the tree, {} closing brackets"
     # A second seed takes the search that the first has chosen.
-    for corpus, seed, purpose, tried in (
-        ("penn_treebank_sample", 1, "the Wall Street Journal, 3,396 trees", searches),
-        ("craft", 1, "biomedical articles, 18,951 trees", searches),
-        ("craft", 2, "biomedical articles, 18,951 trees", ((1, 0.0),)),
-        ("craft_gum", 1, semi_supervised, searches),
-        ("craft_gum", 2, semi_supervised, ((4, 0.6),)),
+    for corpus, seed, recipe, purpose, searches in (
+        (
+            "penn_treebank_sample",
+            1,
+            "parsing_small",
+            "the Wall Street Journal, 3,396 trees",
+            every,
+        ),
+        ("craft", 1, "parsing", "biomedical articles, 18,951 trees", every),
+        ("craft", 2, "parsing", "biomedical articles, 18,951 trees", ((1, 0.0),)),
+        ("craft_gum", 1, "parsing", semi_supervised, every),
+        ("craft_gum", 2, "parsing", semi_supervised, ((4, 0.6),)),
+        ("craft_gum_words", 1, "parsing_words", with_words.format("labelled"), few),
+        ("craft_gum_plain", 1, "parsing_words", with_words.format("plain"), few),
     ):
         yield Run(
             name=f"parsing/{corpus}-{seed}",
             purpose=f"Parsing: {purpose}",
             corpus=corpus,
-            recipe="parsing" if corpus != "penn_treebank_sample" else "parsing_small",
+            recipe=recipe,
             seed=seed,
             splits=("valid", "test"),
-            searches=tried,
-        )
-
-
-def _parsing_with_words() -> Iterator[Run]:
-    """Section 6.3 with the words in the tree; closing brackets with and without labels."""
-    for corpus, seed in (("craft_gum_words", 1), ("craft_gum_plain", 1)):
-        closing = "plain" if corpus.endswith("plain") else "labelled"
-        yield Run(
-            name=f"parsing/{corpus}-{seed}",
-            purpose=f"Parsing with words in the tree, {closing} closing brackets",
-            corpus=corpus,
-            recipe="parsing_words",
-            seed=seed,
-            splits=("valid", "test"),
-            searches=((1, 0.0), (4, 0.0), (4, 0.6)),
+            searches=searches,
         )
 
 
 def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]:
-    """Table 3 with so many times fewer layers and smaller widths.
+    """Yield Table 3 with so many times fewer layers and smaller widths.
 
     Every row has a first seed before any has a second, so that whoever runs out of time
     has a table; base has two more than the others.
@@ -220,7 +232,7 @@ def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]
 
 
 def _warmup() -> Iterator[Run]:
-    """Equation 3 with its beginning cut off here or there; the rest is the same.
+    """Yield Equation 3 with its beginning cut off here or there; the rest is the same.
 
     Warm-up of 1 step is none: the rate begins at its highest. That of 4,000 steps does
     not end within these runs, which all the time have a lower rate than the others.
@@ -247,7 +259,6 @@ def _warmup() -> Iterator[Run]:
 RUNS = (
     *_translation(),
     *_parsing(),
-    *_parsing_with_words(),
     *_table_3("table_3", 2, 4, seeds=2),
     *_warmup(),
 )

@@ -33,7 +33,7 @@ class Comparison:
 def lowercased_bleu(
     translations: Sequence[str], references: Sequence[str]
 ) -> tuple[float, str]:
-    """BLEU without regard to case, and sacrebleu's statement of how.
+    """Return BLEU without regard to case, and sacrebleu's statement of how.
 
     Papers on Multi30k score lower-cased text cut up by Moses without splitting at
     hyphens. It finds 12,103 words in the German test set of 2016, which are the
@@ -49,7 +49,7 @@ def lowercased_bleu(
 def tokenized_bleu(
     translations: Sequence[str], references: Sequence[str]
 ) -> tuple[float, str]:
-    """BLEU on tokenized text with words split at hyphens, and sacrebleu's statement.
+    """Return BLEU of text split at hyphens too, and sacrebleu's statement of how.
 
     This is what the paper reports: of "T-Shirt" each part counts as a word, and the
     hyphen as a third (https://github.com/tensorflow/tensor2tensor/issues/61). The
@@ -69,33 +69,21 @@ def tokenized_bleu(
 def compare(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str = ""
 ) -> dict[str, Comparison]:
-    """Cased BLEU of each system with an interval, by paired bootstrap resampling.
+    """Return cased BLEU of each system with an interval, by paired bootstrap.
 
     Args:
         systems: Translations by the name of the system. The first is the baseline.
         references: What each translation should be.
         language: Code of their language, which decides how BLEU finds the words.
-
-    Raises:
-        ValueError: A system has another number of translations than there are
-            references.
     """
-    for name, translations in systems.items():
-        if len(translations) != len(references):
-            raise ValueError(
-                f"{name}: has {len(translations):,} translations for "
-                f"{len(references):,} references; give one for each"
-            )
     bleu = {"BLEU": bleu_of(language)}
     test = PairedTest([*systems.items()], bleu, [references], "bs", RESAMPLES)
     signatures, found = test()
     baseline, *_ = systems.values()
     comparisons = {}
-    for (name, translations), result in zip(
-        systems.items(), found["BLEU"], strict=True
-    ):
+    for (name, lines), result in zip(systems.items(), found["BLEU"], strict=True):
         # Of two systems that always agree sacrebleu says p = 0.001.
-        same = result.p_value is not None and translations == baseline
+        same = result.p_value is not None and lines == baseline
         comparisons[name] = Comparison(
             bleu=result.score,
             mean=float(result.mean),

@@ -1,4 +1,4 @@
-"""Cut real text into tokens and batches, and count: what chapter 5.1 tells of it.
+"""Cut real text into tokens and batches, and count, for chapters 4, 5.1 and 6.2.
 
     python -m results.text [OUT.json]
 
@@ -44,26 +44,26 @@ Sides = tuple[list[str], list[str]]
 
 
 def sides_of(name: str, target: str, split: str, most: int | None = None) -> Sides:
-    """The English and the other sentences of a split, or so many drawn at random."""
+    """Return both sides of a split, English first, or so many pairs drawn at random."""
     pairs = list(load_corpus(name, "en", target).splits[split])
     if most is not None:
         pairs = Random(1).sample(pairs, most)
-    english, other = zip(*pairs, strict=True)
+    english, other, _ = zip(*pairs, strict=True)
     return list(english), list(other)
 
 
 def checksum(lines: Iterable[str]) -> str:
-    """The SHA-256 of these lines, each with its end."""
+    """Return the SHA-256 of these lines, each with its end."""
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 def mean_length(sequences: Sequence[Sequence]) -> float:
-    """Mean length of several sequences, rounded."""
+    """Return the mean length of several sequences, rounded."""
     return round(sum(map(len, sequences)) / len(sequences), 3)
 
 
 def side_counts(train: list[str], test: list[str]) -> dict[str, Any]:
-    """What can be counted of one language without a vocabulary."""
+    """Count in one language what needs no vocabulary."""
     seen = Counter(word for line in train for word in line.split())
     running = [word for line in test for word in line.split()]
     return {
@@ -79,7 +79,7 @@ def side_counts(train: list[str], test: list[str]) -> dict[str, Any]:
 
 
 def vocabulary_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
-    """What one shared vocabulary does to both sides."""
+    """Count what one shared vocabulary does to both sides."""
     tokenizer = Tokenizer.train(chain(*train), size)
     uses = Counter(chain.from_iterable(tokenizer.encode_all([*train[0], *train[1]])))
     tokens = [tokenizer.encode_all(side) for side in test]
@@ -94,7 +94,7 @@ def vocabulary_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
 
 
 def sharing_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
-    """What one vocabulary of two languages shares, and how two of half its size cut."""
+    """Count what two languages share of a vocabulary, beside two of half its size."""
     shared = Tokenizer.train(chain(*train), size)
     separate = [Tokenizer.train(side, size // 2) for side in train]
     uses = [Counter(chain.from_iterable(shared.encode_all(side))) for side in train]
@@ -117,7 +117,7 @@ def sharing_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
 
 
 def leak_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
-    """Test sentences, cut by a vocabulary that has seen them, or has not."""
+    """Cut test sentences by a vocabulary that has seen them and by one that has not."""
     text = {"honest": chain(*train), "leaking": chain(*train, *test)}
     found = {}
     for name, lines in text.items():
@@ -136,7 +136,7 @@ def leak_counts(train: Sides, test: Sides, size: int) -> dict[str, Any]:
 def padding_counts(
     src: np.ndarray, tgt: np.ndarray, batches: Sequence[np.ndarray]
 ) -> dict[str, Any]:
-    """Padding, and target tokens of a batch; lengths come without EOS."""
+    """Count padding, and target tokens of a batch; lengths come without EOS."""
     real = cells = 0
     tokens = []
     for pairs in batches:
@@ -158,7 +158,7 @@ def padding_counts(
 
 
 def batch_counts(src: np.ndarray, tgt: np.ndarray) -> dict[str, Any]:
-    """Batches of so many pairs or tokens, in random order and by length."""
+    """Count in batches of so many pairs or tokens, in random order and by length."""
     longest = np.maximum(src, tgt) + 1
     found: dict[str, Any] = {}
     for seed in SEEDS:
@@ -179,18 +179,24 @@ def batch_counts(src: np.ndarray, tgt: np.ndarray) -> dict[str, Any]:
     return found
 
 
+def common_counts(train: Sides, test: Sides) -> dict[str, Any]:
+    """Count what is counted in every corpus."""
+    return {
+        "pairs": len(train[0]),
+        "sides": [side_counts(*both) for both in zip(train, test, strict=True)],
+        "leak": leak_counts(train, test, SIZE),
+    }
+
+
 def count() -> dict[str, Any]:
-    """All that the chapter reads."""
+    """Count all that the chapters read."""
     train = sides_of("multi30k", "de", "train")
     test = sides_of("multi30k", "de", "test_2016_flickr")
-    sizes = [vocabulary_counts(train, test, size) for size in SIZES]
     tokenizer = Tokenizer.train(chain(*train), SIZE)
     lengths = [np.array([*map(len, tokenizer.encode_all(side))]) for side in train]
     multi30k = {
-        "pairs": len(train[0]),
-        "sides": [side_counts(*both) for both in zip(train, test, strict=True)],
-        "sizes": sizes,
-        "leak": leak_counts(train, test, SIZE),
+        **common_counts(train, test),
+        "sizes": [vocabulary_counts(train, test, size) for size in SIZES],
         "batches": batch_counts(*lengths),
     }
     tatoeba = {}
@@ -198,10 +204,8 @@ def count() -> dict[str, Any]:
         train = sides_of("tatoeba", language, "train", PAIRS)
         test = sides_of("tatoeba", language, "test", TEST_PAIRS)
         tatoeba[language] = {
-            "pairs": len(train[0]),
-            "sides": [side_counts(*both) for both in zip(train, test, strict=True)],
+            **common_counts(train, test),
             "sharing": sharing_counts(train, test, SIZE),
-            "leak": leak_counts(train, test, SIZE),
         }
     return {"multi30k": multi30k, "tatoeba": tatoeba}
 

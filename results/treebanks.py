@@ -14,14 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from results.conditions import ROOT, conditions, require_clean
+from results.conditions import ROOT, checksums, conditions, require_clean
 from results.files import write_json
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import (
-    Tree,
-    linearized,
-    tree_of,
-)
+from transformer_lite.data.trees import Tree, linearized, tree_of
 from transformer_lite.inference.brackets import brackets, score_brackets
 
 RECORDING = ROOT / "transformer_lite" / "book" / "treebanks.json"
@@ -31,12 +27,12 @@ BIN = 10
 
 
 def percent(part: int, whole: int) -> float:
-    """A share in percent, rounded."""
+    """Return a share in percent, rounded."""
     return round(100 * part / whole, 2)
 
 
 def length_counts(source: np.ndarray, target: np.ndarray) -> dict[str, Any]:
-    """By how many tokens a tree is longer than its sentence.
+    """Count by how many tokens a tree is longer than its sentence.
 
     Args:
         source: Tokens of each sentence, as a search counts them.
@@ -55,7 +51,7 @@ def length_counts(source: np.ndarray, target: np.ndarray) -> dict[str, Any]:
 
 
 def right_branching(tags: Sequence[Tree], label: str) -> Tree:
-    """A tree that knows nothing: each bracket holds a word and the next bracket."""
+    """Make a tree that knows nothing: each bracket holds a word and the next one."""
     *before, last = tags
     tree = Tree(label if before else "S", (last,))
     for number, tag in reversed(list(enumerate(before))):
@@ -64,7 +60,7 @@ def right_branching(tags: Sequence[Tree], label: str) -> Tree:
 
 
 def baseline_counts(golds: Sequence[Tree], label: str) -> dict[str, Any]:
-    """F1 of right-branching trees, as EVALB counts it and in two ways it does not."""
+    """Score right-branching trees, as EVALB does and in two ways that it does not."""
     guesses = [right_branching(gold.tags(), label) for gold in golds]
     pairs = [
         (brackets(gold, gold), brackets(guess, gold), len(gold.words()))
@@ -91,7 +87,7 @@ def baseline_counts(golds: Sequence[Tree], label: str) -> dict[str, Any]:
 
 
 def treebank_counts(corpus: PreparedCorpus) -> dict[str, Any]:
-    """All that the chapter reads of one treebank."""
+    """Count all that the chapter reads of one treebank."""
     counts: dict[str, Any] = {}
     train = [text.split(" ") for text in corpus.text("train")[1]]
     labels = Counter(token for tokens in train for token in tokens if token[0] == "(")
@@ -118,7 +114,7 @@ def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
     result = {"commit": require_clean(), **conditions()}
     for name in CORPORA:
         corpus = PreparedCorpus(folder / name)
-        result[name] = {"sha256": corpus.checksums(), **treebank_counts(corpus)}
+        result[name] = {"sha256": checksums(corpus), **treebank_counts(corpus)}
     write_json(out, result)
 
 

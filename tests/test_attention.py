@@ -18,7 +18,6 @@ from torch.testing import assert_close
 
 from transformer_lite.attention import (
     KeysAndValues,
-    KeyValueCache,
     MultiHeadAttention,
     explicit_attention,
     fused_attention,
@@ -33,12 +32,14 @@ BATCH, HEADS, Q_LEN, K_LEN, D_K, D_V = 2, 3, 5, 7, 11, 13
 examples = settings(max_examples=30, deadline=None, derandomize=True)
 seeds = st.integers(0, 10_000)
 lengths = st.integers(1, 7)
+every_attention = pytest.mark.parametrize("attention", ["fused", "explicit"])
 
 
-def some_attention(seed=1, requires_grad=False):
+def some_attention(seed=1, requires_grad=False, lengths=(Q_LEN, K_LEN)):
     """Query, key and value of unlike sizes, in float64."""
     generator = torch.Generator().manual_seed(seed)
-    shapes = [(Q_LEN, D_K), (K_LEN, D_K), (K_LEN, D_V)]
+    q_len, k_len = lengths
+    shapes = [(q_len, D_K), (k_len, D_K), (k_len, D_V)]
     return [
         torch.randn(
             BATCH, HEADS, *shape, generator=generator, dtype=torch.float64
@@ -94,15 +95,6 @@ def test_attention_is_the_formula_number_by_number(seed, q_len, k_len, d_k, d_v)
 
 @examples
 @given(seeds)
-def test_rows_of_weights_sum_to_one(seed):
-    mask = some_mask(seed, BATCH, 1, Q_LEN, K_LEN)
-    _, weights = scaled_dot_product_attention(*some_attention(seed), mask)
-    sums = weights.sum(dim=-1)
-    assert_close(sums, torch.ones_like(sums), **EXACT)
-
-
-@examples
-@given(seeds)
 def test_masked_keys_have_weight_zero(seed):
     mask = some_mask(seed, BATCH, 1, Q_LEN, K_LEN)
     _, weights = scaled_dot_product_attention(*some_attention(seed), mask)
@@ -118,32 +110,6 @@ def test_permuting_keys_and_values_together_changes_nothing(seed):
         query, key[..., order, :], value[..., order, :]
     )
     assert_close(permuted, scaled_dot_product_attention(query, key, value)[0], **EXACT)
-
-
-@examples
-@given(seeds)
-def test_permuting_the_queries_permutes_the_output(seed):
-    query, key, value = some_attention(seed)
-    order = torch.randperm(Q_LEN, generator=torch.Generator().manual_seed(seed))
-    output, _ = scaled_dot_product_attention(query, key, value)
-    permuted, _ = scaled_dot_product_attention(query[..., order, :], key, value)
-    assert_close(permuted, output[..., order, :], **EXACT)
-
-
-@examples
-@given(seeds)
-def test_output_lies_between_the_smallest_and_the_largest_value(seed):
-    query, key, value = some_attention(seed)
-    output, _ = scaled_dot_product_attention(query, key, value)
-    assert (output <= value.amax(dim=-2, keepdim=True)).all()
-    assert (output >= value.amin(dim=-2, keepdim=True)).all()
-
-
-def test_a_query_of_zeros_takes_the_mean_of_the_values():
-    query, key, value = some_attention()
-    output, _ = scaled_dot_product_attention(query * 0, key, value)
-    mean = value.mean(dim=-2, keepdim=True)
-    assert_close(output, mean.expand_as(output), **EXACT)
 
 
 def test_a_query_that_may_attend_to_nothing_gives_nan():
@@ -174,84 +140,32 @@ def test_shapes_that_do_not_fit_are_refused_by_the_annotations():
 
 # Explicit = fused
 
-MASKS = {
-    "none": None,
-    "causal": causal_mask(K_LEN)[:Q_LEN],
-    "padding": some_mask(5, BATCH, 1, 1, K_LEN),
-    "any": some_mask(6, BATCH, HEADS, Q_LEN, K_LEN),
-}
 
-
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
-def test_explicit_and_fused_attention_give_the_same_output(mask):
-    tensors = some_attention(requires_grad=True)  # a decoding step has no gradients
-    assert_close(
-        explicit_attention(*tensors, mask), fused_attention(*tensors, mask), **EXACT
-    )
-
-
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
-def test_explicit_and_fused_attention_give_the_same_gradients(mask):
-    gradients = []
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "any"])
+def test_explicit_and_fused_attention_give_the_same_output_and_gradients(kind):
+    mask = {
+        "none": None,
+        "causal": causal_mask(K_LEN)[:Q_LEN],
+        "padding": some_mask(5, BATCH, 1, 1, K_LEN),
+        "any": some_mask(6, BATCH, HEADS, Q_LEN, K_LEN),
+    }[kind]
+    found = []
     for attention in (explicit_attention, fused_attention):
         tensors = some_attention(requires_grad=True)
         output = attention(*tensors, mask)
-        cotangent = torch.linspace(-1, 1, output.numel(), dtype=torch.float64)
-        gradients.append(
-            torch.autograd.grad(output, tensors, cotangent.view_as(output))
-        )
-    for explicit, fused in zip(*gradients, strict=True):
+        found.append([output, *torch.autograd.grad(output.pow(3).sum(), tensors)])
+    for explicit, fused in zip(*found, strict=True):
         assert_close(explicit, fused, **EXACT)
-
-
-@examples
-@given(seeds, lengths, lengths)
-def test_explicit_and_fused_attention_agree_at_any_length(seed, q_len, k_len):
-    query, key, value = some_attention(seed, requires_grad=True)
-    tensors = query[..., :q_len, :], key[..., :k_len, :], value[..., :k_len, :]
-    q_len = min(q_len, Q_LEN)
-    mask = some_mask(seed, BATCH, 1, q_len, k_len)
-    assert_close(
-        explicit_attention(*tensors, mask), fused_attention(*tensors, mask), **EXACT
-    )
 
 
 @pytest.mark.parametrize("k_len", [1, 128, 129])
 @pytest.mark.parametrize("q_len", [1, 8, 9])
-def test_a_decoding_step_is_the_kernels(q_len, k_len):
-    """Few queries without gradients, on keys and values as a decoder keeps them."""
-    torch.manual_seed(7)
-    query, key, value = (
-        torch.randn(BATCH, HEADS, length, 6, dtype=torch.float64)
-        for length in (q_len, k_len, k_len)
-    )
+def test_fused_attention_without_gradients_is_pytorchs_kernel(q_len, k_len):
+    """A decoding step, on few vectors, is computed in another way."""
+    query, key, value = some_attention(lengths=(q_len, k_len))
     mask = some_mask(7, BATCH, 1, q_len, k_len)
-    kept = KeyValueCache.of(KeysAndValues(key, value)).keys_and_values()
     expected = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    assert_close(fused_attention(query, *kept, mask), expected, **EXACT)
-
-
-def test_a_cache_is_one_projection_after_the_other():
-    torch.manual_seed(7)
-    first, newest = (
-        KeysAndValues(*torch.randn(2, BATCH, HEADS, length, 6)) for length in (3, 2)
-    )
-    cache = KeyValueCache.of(first).followed_by(newest)
-    for part, pair in zip(
-        cache.keys_and_values(), zip(first, newest, strict=True), strict=True
-    ):
-        assert torch.equal(part, torch.cat(pair, dim=-2))
-    assert cache.key_transposed.is_contiguous()
-
-
-def test_what_is_kept_of_a_cache_is_a_copy():
-    torch.manual_seed(7)
-    cache = KeyValueCache.of(KeysAndValues(*torch.randn(2, 3, HEADS, 5, 6)))
-    before = [part.clone() for part in cache]
-    for kept, whole in zip(cache.keep(torch.tensor([2, 0])), before, strict=True):
-        assert torch.equal(kept, whole[[2, 0]])
-        kept.zero_()
-    assert all(map(torch.equal, cache, before))
+    assert_close(fused_attention(query, key, value, mask), expected, **EXACT)
 
 
 def test_fused_attention_in_bf16_is_near_fp32():
@@ -265,7 +179,7 @@ def test_fused_attention_in_bf16_is_near_fp32():
 # Multi-head attention
 
 
-@pytest.mark.parametrize("attention", ["fused", "explicit"])
+@every_attention
 @pytest.mark.parametrize("d_k", [None, 2])
 def test_multi_head_attention_is_the_sum_over_its_heads(attention, d_k):
     module = some_module(attention, d_k=d_k, d_v=7)
@@ -282,15 +196,21 @@ def their_attention(module):
     return theirs
 
 
-@pytest.mark.parametrize("attention", ["fused", "explicit"])
-def test_multi_head_attention_is_pytorchs(attention):
+@every_attention
+def test_multi_head_attention_and_its_gradients_are_pytorchs(attention):
     module = some_module(attention)
-    query, memory, mask = some_sequences()
+    theirs = their_attention(module)
+    ours_in, theirs_in = some_sequences(True), some_sequences(True)
+    query, memory, mask = theirs_in
     # PyTorch's key_padding_mask is True where a key may NOT be attended to.
-    expected, _ = their_attention(module)(
-        query, memory, memory, key_padding_mask=~mask[:, 0, 0]
-    )
-    assert_close(module(query, memory, mask), expected, **EXACT)
+    expected, _ = theirs(query, memory, memory, key_padding_mask=~mask[:, 0, 0])
+    output = module(*ours_in)
+    assert_close(output, expected, **EXACT)
+    expected.pow(3).sum().backward()
+    output.pow(3).sum().backward()
+    assert largest_gradient_gap(attention_pairs(module, theirs)) < 1e-10
+    assert_close(ours_in[0].grad, query.grad, **EXACT)
+    assert_close(ours_in[1].grad, memory.grad, **EXACT)
 
 
 def test_causal_self_attention_is_pytorchs():
@@ -298,20 +218,6 @@ def test_causal_self_attention_is_pytorchs():
     causal = causal_mask(Q_LEN)
     expected, _ = their_attention(module)(query, query, query, attn_mask=~causal)
     assert_close(module(query, query, causal[None, None]), expected, **EXACT)
-
-
-@pytest.mark.parametrize("attention", ["fused", "explicit"])
-def test_gradients_of_multi_head_attention_are_pytorchs(attention):
-    module = some_module(attention)
-    theirs = their_attention(module)
-    ours_in, theirs_in = some_sequences(True), some_sequences(True)
-    query, memory, mask = theirs_in
-    output, _ = theirs(query, memory, memory, key_padding_mask=~mask[:, 0, 0])
-    output.pow(3).sum().backward()
-    module(*ours_in).pow(3).sum().backward()
-    assert largest_gradient_gap(attention_pairs(module, theirs)) < 1e-10
-    assert_close(ours_in[0].grad, query.grad, **EXACT)
-    assert_close(ours_in[1].grad, memory.grad, **EXACT)
 
 
 def test_weights_are_pytorchs_weights():
@@ -327,23 +233,21 @@ def test_weights_are_pytorchs_weights():
     assert_close(module.weights(query, memory, mask), expected, **EXACT)
 
 
-@pytest.mark.parametrize("attention", ["fused", "explicit"])
-def test_weights_are_those_that_make_the_output(attention):
-    module = some_module(attention, d_v=7)
-    query, memory, mask = some_sequences()
-    heads = module.weights(query, memory, mask) @ module.keys_and_values(memory).value
-    output = module.w_o(heads.transpose(1, 2).flatten(2))
-    assert_close(module(query, memory, mask), output, **EXACT)
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, (5, 5)), ({"d_k": 2, "d_v": 7}, (2, 7))]
+)
+def test_heads_have_the_given_widths_or_a_part_of_d_model(given, expected):
+    projected = some_module(**given).keys_and_values(some_sequences()[1])
+    assert (projected.key.size(-1), projected.value.size(-1)) == expected
 
 
-def test_d_k_and_d_v_are_d_model_over_heads_by_default():
-    projected = some_module().keys_and_values(some_sequences()[1])
-    assert projected.key.shape == projected.value.shape == (2, 3, K_LEN, 5)
-
-
-def test_d_k_and_d_v_can_be_given():
-    projected = some_module(d_k=2, d_v=7).keys_and_values(some_sequences()[1])
-    assert (projected.key.size(-1), projected.value.size(-1)) == (2, 7)
+def test_newest_keys_and_values_follow_those_of_the_past():
+    first, newest = (
+        KeysAndValues(*torch.randn(2, BATCH, HEADS, length, 6)) for length in (3, 2)
+    )
+    both = first.followed_by(newest)
+    assert torch.equal(both.key, torch.cat([first.key, newest.key], dim=-2))
+    assert torch.equal(both.value, torch.cat([first.value, newest.value], dim=-2))
 
 
 def test_projections_have_no_bias():

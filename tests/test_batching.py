@@ -7,7 +7,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +20,10 @@ from transformer_lite.batching import (
     batches_per_step,
     fixed_batches,
     pad,
+    prefetch,
     token_buckets,
 )
 from transformer_lite.config import TrainConfig
-from transformer_lite.data.store import SIDES, load_sequences
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
 lengths = st.lists(
@@ -58,26 +57,13 @@ def stream_of(count, seed=5, **place):
 
 @settings(max_examples=40, deadline=None)
 @given(pairs=lengths, budget=st.integers(23, 90), seed=st.integers(0, 99))
-def test_every_pair_is_in_exactly_one_batch(pairs, budget, seed):
+def test_every_pair_is_in_one_batch_and_none_is_over_its_budget(pairs, budget, seed):
+    sides = [Sequences.from_lists([[7] * n for n in side]) for side in columns(pairs)]
     batches = token_buckets(*columns(pairs), budget, (seed, 0))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
-
-
-@settings(max_examples=40, deadline=None)
-@given(pairs=lengths, budget=st.integers(23, 90), seed=st.integers(0, 99))
-def test_no_batch_is_over_its_budget_on_either_side(pairs, budget, seed):
-    src, tgt = (
-        Sequences.from_lists([[7] * n for n in side]) for side in columns(pairs)
-    )
-    batches = [
-        stream.batch(numbers)
-        for stream in [BatchStream(src, tgt, budget, seed)]
-        for numbers in stream.epoch(0)
-    ]
-    assert batches
-    assert all(batch.src_ids.numel() <= budget for batch in batches)
-    assert all(batch.tgt_input.numel() <= budget for batch in batches)
-    assert all(batch.labels.numel() <= budget for batch in batches)
+    for batch in map(BatchStream(*sides, budget, seed).batch, batches):
+        assert 0 < batch.src_ids.numel() <= budget
+        assert 0 < batch.tgt_input.numel() <= budget
 
 
 def cut_one_by_one(lengths, budget):
@@ -109,12 +95,6 @@ def test_an_epoch_of_a_million_pairs_is_cut_in_seconds():
     assert time.process_time() - begin < 3
 
 
-@settings(max_examples=40, deadline=None)
-@given(pairs=lengths, seed=st.integers(0, 99))
-def test_no_batch_is_empty(pairs, seed):
-    assert all(len(batch) for batch in token_buckets(*columns(pairs), 50, (seed, 0)))
-
-
 def multi30k_like(count):
     """Lengths in tokens as Multi30k has them: mean 14.3 and 14.8, correlated."""
     generator = np.random.default_rng(11)
@@ -123,19 +103,15 @@ def multi30k_like(count):
     return drawn.round().astype(int).clip(3, 50).T
 
 
-def test_at_most_six_percent_are_padding_on_lengths_like_multi30ks():
+def test_batches_of_lengths_like_multi30ks_are_full_and_six_percent_padding():
     src, tgt = multi30k_like(29_000)
     used = cells = 0
-    for batch in token_buckets(src, tgt, 2000, (1, 0)):
+    batches = token_buckets(src, tgt, 2000, (1, 0))
+    for batch in batches:
         for side in (src[batch] + 1, tgt[batch] + 1):
             used += side.sum()
             cells += len(side) * side.max()
     assert 1 - used / cells <= 0.06
-
-
-def test_batches_are_nearly_full_on_lengths_like_multi30ks():
-    src, tgt = multi30k_like(29_000)
-    batches = token_buckets(src, tgt, 2000, (1, 0))
     assert (tgt + 1).sum() / len(batches) >= 0.85 * 2000
 
 
@@ -169,24 +145,10 @@ def test_the_same_seed_gives_the_same_order():
     assert one == two
 
 
-def test_another_seed_gives_another_order():
-    one, two = (batches_of(steps_of(61, 8, seed=seed)) for seed in (5, 6))
-    assert one != two
-
-
 def test_each_epoch_has_another_order():
     stream = stream_of(61)
     first, second = ([batch.tolist() for batch in stream.epoch(n)] for n in (0, 1))
     assert first != second
-
-
-def test_a_stream_gives_every_pair_once_an_epoch():
-    stream = stream_of(61)
-    lengths = [len(stream.epoch(number)) for number in range(3)]
-    batches = iter(batches_of(steps_of(61, sum(lengths))))
-    for length in lengths:
-        seen = [n for batch in islice(batches, length) for n in batch]
-        assert sorted(seen) == list(range(61))
 
 
 def test_a_batch_knows_its_pairs():
@@ -210,9 +172,11 @@ def test_shards_are_disjoint_and_complete_across_ends_of_epochs(world_size, per_
     dealt = []
     for parts in zip(*shards, strict=True):
         assert {len(part.batches) for part in parts} == {per_step // world_size}
+        assert len({part.position for part in parts}) == 1
         for row in zip(*(part.batches for part in parts), strict=True):
             dealt += [numbers(batch) for batch in row]
-    assert dealt == batches_of(steps_of(64, number * per_step))
+    read = [pairs.tolist() for n in range(4) for pairs in whole.epoch(n)]
+    assert dealt == read[: number * per_step]
 
 
 @settings(max_examples=20, deadline=None)
@@ -227,22 +191,25 @@ def test_a_stream_goes_on_exactly_where_another_stopped(read, world_size, share)
     assert second[-1].position == first[-1].position
 
 
-def test_all_processes_stand_at_the_same_position():
-    positions = [
-        [
-            step.position
-            for step in steps_of(61, 17, rank=rank, world_size=3, batches_per_step=3)
-        ]
-        for rank in range(3)
-    ]
-    assert positions[0] == positions[1] == positions[2]
+@pytest.mark.parametrize(("pairs", "targets"), [(0, 0), (3, 2)])
+def test_a_stream_without_a_target_for_each_source_is_refused(pairs, targets):
+    src, tgt = sentences(pairs)[0], sentences(targets)[1]
+    message = f"{pairs} sources and {targets} targets make no batches; give one"
+    with pytest.raises(ValueError, match=message):
+        BatchStream(src, tgt, 40, seed=5)
+
+
+@pytest.mark.parametrize(("per_step", "world_size"), [(1, 2), (3, 2), (0, 1)])
+def test_a_stream_whose_processes_cannot_share_a_step_is_refused(per_step, world_size):
+    message = f"batches_per_step = {per_step} cannot be shared by {world_size} process"
+    with pytest.raises(ValueError, match=message):
+        stream_of(61, batches_per_step=per_step, world_size=world_size)
 
 
 @pytest.mark.parametrize(
     ("whole", "batch", "world_size", "expected"),
     [
         (None, 3125, 1, 1),
-        (None, 25_000, 1, 1),
         (25_000, 25_000, 1, 1),
         (25_000, 3125, 1, 8),
         (25_000, 3125, 4, 8),
@@ -257,15 +224,15 @@ def test_batches_of_a_step_do_not_depend_on_the_number_of_processes(
     assert batches_per_step(config, world_size) == expected
 
 
-@pytest.mark.parametrize("whole", [25_000, None])
 @pytest.mark.parametrize(
-    ("batch", "world_size"), [(3125, 3), (25_000, 8), (10_000, 4), (3125, 16)]
+    ("whole", "batch", "world_size"), [(25_000, 3125, 3), (None, 25_000, 8)]
 )
 def test_processes_that_cannot_share_a_step_evenly_are_told_a_size_that_works(
     whole, batch, world_size
 ):
     config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
-    with pytest.raises(ValueError, match=f"{world_size} processes cannot") as error:
+    message = f"{world_size} processes cannot share .* that divides"
+    with pytest.raises(ValueError, match=message) as error:
         batches_per_step(config, world_size)
     said = str(error.value)
     each, together = map(int, re.findall(r"batch-tokens (\d+)", said))
@@ -284,64 +251,27 @@ def test_a_step_smaller_than_a_batch_is_refused():
         batches_per_step(config, 1)
 
 
-def test_a_run_cannot_resume_on_a_number_of_processes_that_would_change_its_steps():
-    config = TrainConfig(batch_tokens=3125, global_batch_tokens=25_000)
-    assert [batches_per_step(config, world_size) for world_size in (8, 4, 1)] == [8] * 3
-    with pytest.raises(ValueError, match=r"3 processes .* number .* divides 8, or"):
-        batches_per_step(config, 3)
-
-
 def test_a_batch_adds_ends_and_padding():
     batch = Batch.from_ids([[11, 13], [17]], [[19], [23, 29, 31]])
     assert batch.src_ids.tolist() == [[11, 13, EOS], [17, EOS, PAD]]
-    assert batch.tgt_ids.tolist() == [
-        [BOS, 19, EOS, PAD, PAD],
-        [BOS, 23, 29, 31, EOS],
-    ]
+    assert batch.tgt_input.tolist() == [[BOS, 19, EOS, PAD], [BOS, 23, 29, 31]]
+    assert batch.labels.tolist() == [[19, EOS, PAD, PAD], [23, 29, 31, EOS]]
+    real = batch.labels.flatten()[batch.real]
+    assert real.tolist() == [19, EOS, 23, 29, 31, EOS]
+    assert batch.tokens == 6
+    assert batch.padding == pytest.approx(3 / 16)
 
 
-def test_labels_are_the_input_shifted_by_one():
-    batch = Batch.from_ids([[11]], [[19, 23]])
-    assert batch.tgt_input.tolist() == [[BOS, 19, 23]]
-    assert batch.labels.tolist() == [[19, 23, EOS]]
+@pytest.mark.parametrize("end", [PAD, BOS, EOS])
+def test_ids_that_have_an_end_or_padding_already_are_refused(end):
+    for sides in ([[4, 5, end]], [[4]]), ([[4]], [[end, 4]]):
+        with pytest.raises(ValueError, match="ids hold PAD, BOS or EOS; give"):
+            Batch.from_ids(*sides)
 
 
-def test_a_batch_of_memory_mapped_ids_is_the_same(tmp_path):
-    src, tgt = sentences(23)
-    for name, side in (("src", src), ("tgt", tgt)):
-        side.ids.tofile(tmp_path / f"train.{name}.ids")
-        side.offsets.tofile(tmp_path / f"train.{name}.offsets")
-    loaded = [load_sequences(tmp_path, "train", side) for side in SIDES]
-    one, two = (BatchStream(*sides, 40, 5) for sides in ((src, tgt), loaded))
-    pairs = zip(islice(one.steps(), 9), islice(two.steps(), 9), strict=True)
-    for (a,), (b,) in ((a.batches, b.batches) for a, b in pairs):
-        assert torch.equal(a.src_ids, b.src_ids)
-        assert torch.equal(a.tgt_ids, b.tgt_ids)
-
-
-def test_a_batch_moves_as_a_whole():
-    moved = Batch.from_ids([[11]], [[13]]).to(torch.device("meta"))
-    assert moved.src_ids.is_meta
-    assert moved.tgt_ids.is_meta
-    assert moved.real.is_meta
-
-
-def test_a_pinned_step_is_the_same(monkeypatch):
-    pinned = []
-    monkeypatch.setattr(
-        torch.Tensor, "pin_memory", lambda x: pinned.append(x) or x.clone()
-    )
-    (step,) = steps_of(61, 1)
-    same = step.pinned()
-    assert len(pinned) == 3
-    assert same[1:] == step[1:]
-    assert batches_of([same]) == batches_of([step])
-
-
-def test_a_batch_knows_which_labels_are_real():
-    batch = Batch.from_ids([[11], [17], [13]], [[19], [], [23, 29]])
-    assert batch.labels.flatten()[batch.real].tolist() == [19, EOS, EOS, 23, 29, EOS]
-    assert len(batch.real) == (batch.labels != PAD).sum()
+def test_a_batch_with_a_target_too_few_is_refused():
+    with pytest.raises(ValueError, match="2 sources and 1 targets; give one target"):
+        Batch.from_ids([[4], [5]], [[6]])
 
 
 @settings(max_examples=40, deadline=None)
@@ -355,48 +285,70 @@ def test_rows_are_padded_as_one_by_one(lists, data):
     assert rows.tolist() == pad([[*lists[i], EOS] for i in chosen]).tolist()
 
 
-@pytest.mark.parametrize(("per_step", "world_size"), [(1, 1), (3, 1), (4, 2)])
-def test_each_process_knows_the_tokens_of_the_whole_step(per_step, world_size):
-    place = {"batches_per_step": per_step, "world_size": world_size}
-    ranks = [steps_of(61, 9, rank=rank, **place) for rank in range(world_size)]
-    for step in zip(*ranks, strict=True):
-        counted = sum(batch.tokens for part in step for batch in part.batches)
-        assert [part.tokens for part in step] == [counted] * world_size
-
-
-def test_the_next_epoch_is_cut_while_this_one_is_read(monkeypatch):
-    stream, cut = stream_of(61), threading.Event()
-    original = stream.epoch
-    monkeypatch.setattr(
-        stream, "epoch", lambda number: (number and cut.set()) or original(number)
-    )
-    assert len(original(0)) > 1
-    steps = stream.steps()
-    next(steps)  # kept, for nothing is read ahead for steps that nobody can ask for
-    assert cut.wait(timeout=10)
-
-
-def test_a_batch_counts_its_tokens_and_its_padding():
-    batch = Batch.from_ids([[11, 13], [17]], [[19], [23, 29, 31]])
-    assert batch.tokens == 2 + 4
-    assert batch.padding == pytest.approx(3 / 16)
-
-
-def test_padding_stands_at_the_end():
-    assert pad([[5], [7, 11]]).tolist() == [[5, PAD], [7, 11]]
-
-
 def test_a_pair_longer_than_a_batch_is_named_with_a_remedy():
     src, tgt = np.array([3, 5, 29]), np.array([2, 31, 7])
     with pytest.raises(ValueError, match=r"batch_tokens = 31 .*pair 2.*32.* larger"):
         token_buckets(src, tgt, 31, (1, 0))
 
 
-def test_a_pair_that_just_fits_is_accepted():
-    assert len(token_buckets(np.array([3]), np.array([30]), 31, (1, 0))) == 1
-
-
 def test_fixed_batches_are_the_same_each_time_and_complete():
     one, two = (fixed_batches(*sentences(37), 40) for _ in range(2))
     assert [numbers(batch) for batch in one] == [numbers(batch) for batch in two]
     assert sorted(n for batch in one for n in numbers(batch)) == list(range(37))
+
+
+# Batches that are made ahead
+
+
+@pytest.mark.parametrize("ahead", [1, 7])
+def test_items_come_in_order_and_to_their_end(ahead):
+    assert list(prefetch(iter(range(5)), ahead)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_as_many_items_as_are_asked_for_are_made_ahead(ahead):
+    made, enough = [], threading.Event()
+
+    def items():
+        for number in range(9):
+            made.append(number)
+            if number == ahead:
+                enough.set()
+            yield number
+
+    coming = prefetch(items(), ahead)
+    assert next(coming) == 0
+    assert enough.wait(timeout=10)
+    assert len(made) <= 1 + ahead
+    coming.close()
+
+
+def test_an_error_in_making_an_item_is_raised_in_its_place():
+    def items():
+        yield 0
+        raise ValueError("damaged")
+
+    coming = prefetch(items(), ahead=1)
+    assert next(coming) == 0
+    with pytest.raises(ValueError, match="damaged"):
+        next(coming)
+
+
+def test_the_loaders_own_thread_may_end_it():
+    dropped, ended, errors = threading.Event(), threading.Event(), []
+
+    def items():
+        yield 0
+        dropped.wait(timeout=10)
+        try:
+            coming.close()  # as the garbage collector does, in whichever thread it runs
+        except RuntimeError as error:
+            errors.append(error)
+        ended.set()
+        yield 1
+
+    coming = prefetch(items(), ahead=1)
+    next(coming)
+    dropped.set()
+    assert ended.wait(timeout=10)
+    assert not errors

@@ -38,11 +38,6 @@ def test_encoding_is_the_formula_entry_by_entry(d_model):
     assert_close(exact_encoding(LENGTH, d_model), expected, rtol=0, atol=1e-12)
 
 
-def test_encoding_keeps_full_fp32_precision_at_late_positions():
-    last = sinusoidal_encoding(5_003, 6)[-1]
-    assert_close(last.double(), encoding_by_loops(5_003, 6)[-1], rtol=0, atol=1e-7)
-
-
 @examples
 @given(st.integers(0, 499), st.integers(0, 499), st.integers(1, 13))
 def test_a_shift_by_k_is_a_rotation_that_does_not_depend_on_the_position(pos, k, pairs):
@@ -56,18 +51,9 @@ def test_a_shift_by_k_is_a_rotation_that_does_not_depend_on_the_position(pos, k,
     assert_close(torch.stack(turned, dim=1), encoding[pos + k], rtol=0, atol=1e-10)
 
 
-@examples
-@given(st.integers(0, 499), st.integers(0, 499))
-def test_dot_product_of_two_encodings_depends_on_their_distance_alone(pos, k):
-    encoding = exact_encoding(1_000, D_MODEL)
-    assert_close(
-        encoding[pos] @ encoding[pos + k], encoding[0] @ encoding[k], rtol=0, atol=1e-9
-    )
-
-
-def test_an_odd_d_model_drops_the_last_cosine():
-    assert_close(exact_encoding(LENGTH, 1)[:, 0], torch.arange(29.0).double().sin())
-    assert sinusoidal_encoding(LENGTH, 7).shape == (LENGTH, 7)
+def test_encoding_keeps_full_fp32_precision_at_late_positions():
+    last = sinusoidal_encoding(5_003, 6)[-1]
+    assert_close(last.double(), encoding_by_loops(5_003, 6)[-1], rtol=0, atol=1e-7)
 
 
 def authors_encoding(length, d_model):
@@ -91,17 +77,6 @@ def test_the_authors_table_is_no_permutation_of_the_formulas():
         assert 2 * math.pi / turn == pytest.approx(slowest, abs=0.5)
 
 
-def test_the_authors_table_ends_in_zeros_where_ours_ends_in_a_sine():
-    assert not authors_encoding(LENGTH, 7)[:, 6].any()
-    assert exact_encoding(LENGTH, 7)[1:, 6].all()
-
-
-def test_no_two_positions_have_the_same_encoding():
-    distances = torch.cdist(*[exact_encoding(1_009, 16)] * 2)
-    distances.fill_diagonal_(math.inf)
-    assert distances.min() > 0.1
-
-
 def test_sinusoidal_positions_add_the_encoding():
     embedded = torch.randn(3, LENGTH, D_MODEL)
     positions = SinusoidalPositions(D_MODEL, 31)
@@ -120,42 +95,21 @@ def test_learned_positions_add_a_row_for_each_position():
     assert_close(positions(embedded), embedded + positions.encoding[:5])
 
 
-def test_learned_positions_have_max_len_times_d_model_parameters():
-    sizes = [p.shape for p in LearnedPositions(D_MODEL, 31).parameters()]
-    assert sizes == [(31, D_MODEL)]
-
-
 def test_learned_positions_get_a_gradient_where_they_are_used():
     positions = LearnedPositions(D_MODEL, 7)
     positions(torch.zeros(3, 2, D_MODEL), start=1).sum().backward()
     assert positions.encoding.grad[:, 0].tolist() == [0, 3, 3, 0, 0, 0, 0]
 
 
-def test_learned_positions_are_as_large_as_scaled_embeddings():
-    torch.manual_seed(5)
-    assert LearnedPositions(211, 101).encoding.std().item() == pytest.approx(
-        1, abs=0.02
-    )
-
-
 @both_kinds
 def test_positions_can_start_later(kind):
     embedded, positions = torch.randn(3, LENGTH, D_MODEL), kind(D_MODEL, 31)
-    assert_close(
-        positions(embedded[:, 11:], start=11),
-        positions(embedded)[:, 11:],
-        rtol=0,
-        atol=0,
-    )
+    later = positions(embedded[:, 11:], start=11)
+    assert torch.equal(later, positions(embedded)[:, 11:])
 
 
 @both_kinds
-def test_a_sequence_of_max_len_tokens_has_positions(kind):
-    assert kind(D_MODEL, 31)(torch.zeros(1, 31, D_MODEL)).shape == (1, 31, D_MODEL)
-
-
-@both_kinds
-@pytest.mark.parametrize(("start", "length"), [(0, 32), (31, 1), (20, 12)])
+@pytest.mark.parametrize(("start", "length"), [(0, 32), (31, 1)])
 def test_a_sequence_that_is_too_long_gives_a_clear_error(kind, start, length):
     expected = "32 tokens is longer than max_len = 31; shorten it, or"
     with pytest.raises(ValueError, match=expected):
@@ -174,10 +128,12 @@ def test_logits_are_the_dot_products_with_every_row():
     assert_close(logits[1, 2, 13], hidden[1, 2] @ embedding.weight[13])
 
 
-def test_embeddings_have_variance_one_at_first():
+def test_embeddings_and_learned_positions_have_variance_one_at_first():
     torch.manual_seed(5)
     embedded = Embedding(211, 101)(torch.arange(211)[None])
     assert embedded.var().item() == pytest.approx(1, abs=0.03)
+    positions = LearnedPositions(211, 101).encoding
+    assert positions.var().item() == pytest.approx(1, abs=0.04)
 
 
 def test_logits_of_normalized_vectors_have_variance_one_at_first():

@@ -14,13 +14,13 @@ EXACT = {"rtol": 0, "atol": 1e-10}
 VOCAB, D_MODEL = 13, 5
 
 
-def some_input(seed, shape=(2, 7), padding=0, dtype=torch.float64):
+def some_input(seed, padding=0):
     """Decoder outputs and a matrix that want gradients, and labels."""
     generator = torch.Generator().manual_seed(seed)
-    hidden = torch.randn(*shape, D_MODEL, generator=generator, dtype=dtype)
-    weight = torch.randn(VOCAB, D_MODEL, generator=generator, dtype=dtype)
-    labels = torch.randint(1, VOCAB, shape, generator=generator)
-    labels[-1, shape[1] - padding :] = PAD
+    hidden = torch.randn(2, 7, D_MODEL, generator=generator, dtype=torch.float64)
+    weight = torch.randn(VOCAB, D_MODEL, generator=generator, dtype=torch.float64)
+    labels = torch.randint(1, VOCAB, (2, 7), generator=generator)
+    labels[-1, 7 - padding :] = PAD
     return hidden.requires_grad_(), weight.requires_grad_(), labels
 
 
@@ -59,22 +59,6 @@ def test_sums_and_gradients_are_those_of_the_plain_loss(
         assert_close(own, other, **EXACT)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_gradient_is_right(smoothing):
-    hidden, weight, labels = some_input(3, shape=(1, 4), padding=1)
-    assert torch.autograd.gradcheck(
-        lambda h, w: fused(h, w, labels, smoothing).loss,
-        (hidden, weight),
-    )
-
-
-def test_padding_gets_no_gradient():
-    hidden, weight, labels = some_input(4, padding=3)
-    fused(hidden, weight, labels, 0.1).loss.backward()
-    assert not hidden.grad[1, 4:].any()
-    assert hidden.grad[0].all()
-
-
 def test_a_batch_of_padding_alone_has_no_loss():
     hidden, weight, labels = some_input(4)
     sums = fused(hidden, weight, torch.full_like(labels, PAD), 0.1)
@@ -83,47 +67,11 @@ def test_a_batch_of_padding_alone_has_no_loss():
     assert not weight.grad.any()
 
 
-def test_negative_log_likelihood_is_a_measure_and_not_trained_on():
-    sums = fused(*some_input(5), 0.1)
-    assert not sums.nll.requires_grad
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_products_are_in_autocasts_precision_and_sums_in_fp32(dtype):
-    hidden, weight, labels = some_input(6, dtype=torch.float32)
-    expected = plain(hidden, weight, labels, 0.1)
-    with torch.autocast("cpu", dtype=dtype):
-        sums = fused(hidden, weight, labels, 0.1)
-    assert sums.loss.dtype == torch.float32
-    assert sums.loss != expected.loss
-    assert_close(sums.loss, expected.loss, rtol=0.01, atol=0)
-
-
 def relative_error(own, exact):
     return ((own.double() - exact).norm() / exact.norm()).item()
 
 
-# Half of the spacing of the numbers: 8 bits in bf16, 11 in fp16.
-@pytest.mark.parametrize(
-    ("dtype", "error"), [(torch.bfloat16, 2**-8), (torch.float16, 2**-11)]
-)
-@pytest.mark.parametrize("scale", [0.25, 8.0])
-def test_gradients_in_half_precision_are_off_by_a_few_roundings(dtype, error, scale):
-    hidden, weight, labels = some_input(6, shape=(5, 7), dtype=torch.float64)
-    exact = torch.autograd.grad(
-        scale * plain(hidden, weight, labels, 0.1).loss, [hidden, weight]
-    )
-    single = [tensor.detach().float().requires_grad_() for tensor in (hidden, weight)]
-    with torch.autocast("cpu", dtype=dtype):
-        sums = fused(*single, labels, 0.1, torch.tensor(scale))
-    for own, wanted in zip(
-        torch.autograd.grad(scale * sums.loss, single), exact, strict=True
-    ):
-        assert own.dtype == torch.float32
-        assert relative_error(own, wanted) < 3 * error
-
-
-LARGE_VOCAB = 37_000
+FP16 = 2**-11  # half of the spacing of its numbers
 
 
 def gradient_in_fp16(hidden, weight, labels, scale):
@@ -139,14 +87,14 @@ def gradient_in_fp16(hidden, weight, labels, scale):
 
 def test_a_scale_keeps_the_gradients_of_wrong_tokens_out_of_fp16s_last_digits():
     # A model that is sure, so that each of 37,000 tokens has but its target, 2.7e-6.
-    weight = torch.zeros(LARGE_VOCAB, 3)
+    weight = torch.zeros(37_000, 3)
     weight[5, 0] = 4.0
     hidden = torch.tensor([[[8.0, 0.5, 0.25]] * 7])
     labels = torch.full((1, 7), 5)
     own, exact = gradient_in_fp16(hidden, weight, labels, scale=1024.0)
     never_right = slice(6, None)
     assert exact[6, 0].item() == pytest.approx(-0.1 / 36_999 * 7 * 8, rel=1e-3)
-    assert relative_error(own[never_right], exact[never_right]) < 3 * 2**-11
+    assert relative_error(own[never_right], exact[never_right]) < 3 * FP16
 
 
 def test_a_small_scale_keeps_the_gradient_of_a_large_batch_in_fp16s_range():
@@ -155,4 +103,4 @@ def test_a_small_scale_keeps_the_gradient_of_a_large_batch_in_fp16s_range():
     labels = torch.full((1, 3001), 7)
     own, exact = gradient_in_fp16(hidden, weight, labels, scale=0.125)
     assert exact.abs().max() > 65_504
-    assert relative_error(own, exact) < 3 * 2**-11
+    assert relative_error(own, exact) < 3 * FP16

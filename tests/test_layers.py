@@ -13,7 +13,6 @@ from oracles import (
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lite.attention import KeyValueCache
 from transformer_lite.config import ModelConfig
 from transformer_lite.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
 from transformer_lite.masks import causal_mask, padding_mask
@@ -33,7 +32,7 @@ THEIR_SHAPE = {
 MEMORY_MASK = padding_mask(torch.tensor([[5] * 7, [5] * 4 + [PAD] * 3]), PAD)
 CAUSAL = causal_mask(11)
 
-examples = settings(max_examples=20, deadline=None, derandomize=True)
+examples = settings(max_examples=10, deadline=None, derandomize=True)
 
 
 def some_layer(kind):
@@ -65,41 +64,30 @@ def decoder_layers():
     return ours, theirs
 
 
-def test_encoder_layer_is_pytorchs(encoder_layers):
-    ours, theirs = encoder_layers
-    x = some_vectors(7, seed=1)
-    expected = theirs(x, src_key_padding_mask=~MEMORY_MASK[:, 0, 0])
-    assert_close(ours(x, MEMORY_MASK), expected, **EXACT)
-
-
-def test_gradients_of_encoder_layer_are_pytorchs(encoder_layers):
+def test_encoder_layer_and_its_gradients_are_pytorchs(encoder_layers):
     ours, theirs = encoder_layers
     x, their_x = some_vectors(7, seed=1), some_vectors(7, seed=1)
-    ours(x, MEMORY_MASK).pow(3).sum().backward()
-    padding = ~MEMORY_MASK[:, 0, 0]
-    theirs(their_x, src_key_padding_mask=padding).pow(3).sum().backward()
+    output = ours(x, MEMORY_MASK)
+    expected = theirs(their_x, src_key_padding_mask=~MEMORY_MASK[:, 0, 0])
+    assert_close(output, expected, **EXACT)
+    output.pow(3).sum().backward()
+    expected.pow(3).sum().backward()
     assert largest_gradient_gap(encoder_layer_pairs(ours, theirs)) < 1e-10
     assert_close(x.grad, their_x.grad, **EXACT)
 
 
-def test_decoder_layer_is_pytorchs(decoder_layers):
-    ours, theirs = decoder_layers
-    x, memory = some_vectors(11, seed=1), some_vectors(7, seed=2)
-    expected = theirs(
-        x, memory, tgt_mask=~CAUSAL, memory_key_padding_mask=~MEMORY_MASK[:, 0, 0]
-    )
-    assert_close(ours(x, memory, CAUSAL, MEMORY_MASK), expected, **EXACT)
-
-
-def test_gradients_of_decoder_layer_are_pytorchs(decoder_layers):
+def test_decoder_layer_and_its_gradients_are_pytorchs(decoder_layers):
     ours, theirs = decoder_layers
     x, memory = some_vectors(11, seed=1), some_vectors(7, seed=2)
     their_x, their_memory = some_vectors(11, seed=1), some_vectors(7, seed=2)
-    ours(x, memory, CAUSAL, MEMORY_MASK).pow(3).sum().backward()
+    output = ours(x, memory, CAUSAL, MEMORY_MASK)
     padding = ~MEMORY_MASK[:, 0, 0]
-    theirs(
+    expected = theirs(
         their_x, their_memory, tgt_mask=~CAUSAL, memory_key_padding_mask=padding
-    ).pow(3).sum().backward()
+    )
+    assert_close(output, expected, **EXACT)
+    output.pow(3).sum().backward()
+    expected.pow(3).sum().backward()
     assert largest_gradient_gap(decoder_layer_pairs(ours, theirs)) < 1e-10
     assert_close(x.grad, their_x.grad, **EXACT)
     assert_close(memory.grad, their_memory.grad, **EXACT)
@@ -129,14 +117,6 @@ def test_add_and_norm_gives_mean_zero_and_variance_one(seed, scale, shift):
     assert_close(variance, torch.ones(3).double(), rtol=0, atol=0.01)
 
 
-def test_gradient_of_add_and_norm_is_right():
-    torch.manual_seed(6)
-    module = AddAndNorm(5, dropout=0.0).double()
-    nn.init.normal_(module.norm.weight)
-    inputs = [torch.randn(3, 5, dtype=torch.float64, requires_grad=True) for _ in "xy"]
-    assert torch.autograd.gradcheck(module, inputs)
-
-
 def test_dropout_falls_on_the_sublayers_output_alone():
     x, output = torch.randn(2, 3, 101), torch.randn(2, 3, 101)
     module = AddAndNorm(101, dropout=1.0)  # everything is dropped
@@ -151,24 +131,13 @@ def test_dropout_acts_in_training_only():
     assert_close(module(x, output), module.norm(x + output))
 
 
-def test_decoder_layers_step_is_the_last_position_of_forward():
+def test_a_step_of_a_decoder_layer_is_the_last_position_of_forward():
     layer, memory = some_layer(DecoderLayer), some_vectors(7, seed=2)
     x = some_vectors(11, seed=1)
-    past = KeyValueCache.of(layer.self_attention.keys_and_values(x[:, :10]))
-    projected = KeyValueCache.of(layer.cross_attention.keys_and_values(memory))
+    past = layer.self_attention.keys_and_values(x[:, :10])
+    projected = layer.cross_attention.keys_and_values(memory)
     own_past = CAUSAL[None, None, 10:].expand(len(x), -1, -1, -1)
-    stepped, _ = layer.step(x[:, 10:], past, own_past, projected, MEMORY_MASK)
+    stepped, grown = layer.step(x[:, 10:], past, own_past, projected, MEMORY_MASK)
     expected = layer(x, memory, CAUSAL, MEMORY_MASK)[:, 10:]
     assert_close(stepped, expected, **EXACT)
-
-
-def test_decoder_layers_step_adds_one_position_to_the_past():
-    layer, x = some_layer(DecoderLayer), some_vectors(11, seed=1)
-    past = KeyValueCache.of(layer.self_attention.keys_and_values(x[:, :10]))
-    memory = some_vectors(7, seed=2)
-    projected = KeyValueCache.of(layer.cross_attention.keys_and_values(memory))
-    own_past = CAUSAL[None, None, 10:].expand(len(x), -1, -1, -1)
-    _, grown = layer.step(x[:, 10:], past, own_past, projected, MEMORY_MASK)
-    expected = layer.self_attention.keys_and_values(x)
-    assert_close(grown.key_transposed, expected.key.mT, **EXACT)
-    assert_close(grown.value, expected.value, **EXACT)
+    assert_close(grown, layer.self_attention.keys_and_values(x), **EXACT)

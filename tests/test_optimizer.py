@@ -35,23 +35,55 @@ def test_a_model_four_times_as_wide_learns_at_half_the_rate():
     assert wide == pytest.approx(narrow / 2)
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.3])
-def test_scheduler_gives_every_step_its_rate(scale):
-    optimizer = optim.SGD([nn.Parameter(torch.zeros(3))], lr=1.0)
-    scheduler = noam_schedule(optimizer, d_model=32, warmup=7, scale=scale)
+def rates_of(optimizer, steps, **schedule):
+    """The learning rate of each step."""
+    scheduler = noam_schedule(optimizer, d_model=32, warmup=7, **schedule)
     rates = []
-    for _ in range(23):
+    for _ in range(steps):
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         scheduler.step()
-    expected = [scale * rate_in_words(step, 32, 7) for step in range(1, 24)]
-    assert rates == pytest.approx(expected)
+    return rates
+
+
+def some_optimizer(rate):
+    return optim.SGD([nn.Parameter(torch.zeros(3))], lr=rate)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_scheduler_multiplies_the_optimizers_rate(rate):
+    expected = [rate * rate_in_words(step, 32, 7) for step in range(1, 24)]
+    assert rates_of(some_optimizer(rate), 23) == pytest.approx(expected)
+
+
+def test_rate_falls_linearly_to_zero_in_a_cooldown():
+    rates = rates_of(some_optimizer(1.0), 31, max_steps=30, cooldown=10)
+    shares = [rate / rate_in_words(n, 32, 7) for n, rate in enumerate(rates, start=1)]
+    assert shares[:21] == pytest.approx([1.0] * 21)
+    assert shares[21:] == pytest.approx([n / 10 for n in range(9, -1, -1)])
+
+
+def test_there_is_no_cooldown_unless_one_is_asked_for():
+    rates = rates_of(some_optimizer(1.0), 31, max_steps=30)
+    assert rates == rates_of(some_optimizer(1.0), 31)
+
+
+def test_adam_asks_for_a_rate():
+    with pytest.raises(TypeError, match="rate"):
+        adam([nn.Parameter(torch.zeros(3))])
+
+
+def test_adam_has_the_papers_beta_and_epsilon():
+    settings_of_adam = adam([nn.Parameter(torch.zeros(3))], rate=1.0).defaults
+    assert settings_of_adam["betas"] == (0.9, 0.98)
+    assert settings_of_adam["eps"] == 1e-9
+    assert settings_of_adam["weight_decay"] == 0
 
 
 def test_first_step_of_adam_is_as_long_as_the_first_rate():
     weight = nn.Parameter(torch.tensor([5.0, 7.0]))
-    optimizer = adam([weight])
-    noam_schedule(optimizer, d_model=32, warmup=7, scale=1.0)
+    optimizer = adam([weight], rate=1.0)
+    noam_schedule(optimizer, d_model=32, warmup=7)
     (weight * torch.tensor([11.0, -13.0])).sum().backward()
     optimizer.step()
     rate = rate_in_words(1, 32, 7)

@@ -1,7 +1,6 @@
 """The paper's numbers as code."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lite.attention import scaled_dot_product_attention
-from transformer_lite.batching import batches_per_step
 from transformer_lite.config import (
     BASE,
     BIG,
@@ -17,15 +15,11 @@ from transformer_lite.config import (
     ModelConfig,
     SearchConfig,
     TrainConfig,
-    load_recipe,
 )
 from transformer_lite.embeddings import sinusoidal_encoding
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
-from transformer_lite.optimizer import adam, noam_rate
-from transformer_lite.search import length_penalty
-
-ROOT = Path(__file__).resolve().parents[1]
+from transformer_lite.optimizer import noam_rate
 
 # Table 3. A cell that the paper leaves blank has the base row's value; None is a
 # parameter count, in millions, that the paper does not print.
@@ -52,8 +46,7 @@ PRINTED = {
     "E": (6, 512, 2048, 8, 64, 64, 0.1, "learned", None),
     "big": (6, 1024, 4096, 16, 64, 64, 0.3, "sinusoidal", 213),
 }
-COUNTED = {row: cells[-1] for row, cells in PRINTED.items() if cells[-1] is not None}
-BASE_WIDTH = sorted(set(COUNTED) - {"big"})
+COUNTED = [row for row, cells in PRINTED.items() if cells[-1] and row != "big"]
 
 examples = settings(max_examples=20, deadline=None, derandomize=True)
 
@@ -69,10 +62,6 @@ def millions(row, vocab_size):
 # Table 3
 
 
-def test_table_3_has_every_row_of_the_paper_and_no_other():
-    assert list(TABLE_3) == list(PRINTED)
-
-
 @pytest.mark.parametrize("row", PRINTED)
 def test_a_row_of_table_3_is_as_printed(row):
     config = TABLE_3[row]
@@ -83,22 +72,12 @@ def test_a_row_of_table_3_is_as_printed(row):
         *(config.dropout, config.positions),
     )
     assert cells == PRINTED[row][:-1]
+    assert TABLE_3.keys() == PRINTED.keys()
 
 
-@pytest.mark.parametrize("row", PRINTED)
-def test_the_models_widths_are_those_of_the_row(row):
-    d_k, d_v, num_heads = PRINTED[row][4], PRINTED[row][5], PRINTED[row][3]
-    with torch.device("meta"):
-        model = Transformer(TABLE_3[row])
-    for layer in (model.encoder.layers[0], model.decoder.layers[-1]):
-        attention = layer.self_attention
-        assert attention.w_k.out_features == d_k * num_heads
-        assert attention.w_o.in_features == d_v * num_heads
-
-
-@pytest.mark.parametrize("row", BASE_WIDTH)
+@pytest.mark.parametrize("row", COUNTED)
 def test_parameter_count_is_the_papers_with_a_vocabulary_of_41_100(row):
-    assert round(millions(row, vocab_size=41_100)) == COUNTED[row]
+    assert round(millions(row, vocab_size=41_100)) == PRINTED[row][-1]
 
 
 @pytest.mark.parametrize("row", PRINTED)
@@ -114,10 +93,6 @@ def test_parameter_count_is_the_sum_over_the_matrices_of_the_paper(row):
     assert 1e6 * millions(row, vocab_size=997) == pytest.approx(total, abs=0.5)
 
 
-def test_the_ten_counts_of_the_rows_other_than_big_are_checked():
-    assert len(BASE_WIDTH) == 10
-
-
 @pytest.mark.parametrize(("row", "expected"), [("base", 63.05), ("big", 214.17)])
 def test_parameter_count_with_the_37_000_of_section_5_1(row, expected):
     assert round(millions(row, vocab_size=37_000), 2) == expected
@@ -129,9 +104,6 @@ def test_parameter_count_with_the_37_000_of_section_5_1(row, expected):
 def test_base_is_the_default_and_has_the_vocabulary_of_section_5_1():
     assert ModelConfig() == BASE == TABLE_3["base"]
     assert BASE.vocab_size == 37_000
-
-
-def test_big_is_the_row_big():
     assert BIG == TABLE_3["big"]
 
 
@@ -147,27 +119,10 @@ def test_search_is_that_of_section_6_1():
     assert (config.beam_size, config.alpha, config.max_extra) == (4, 0.6, 50)
 
 
-def test_adam_has_the_papers_settings():
-    optimizer = adam([torch.nn.Parameter(torch.zeros(3))])
-    settings_of_adam = optimizer.defaults
-    assert settings_of_adam["betas"] == (0.9, 0.98)
-    assert settings_of_adam["eps"] == 1e-9
-    assert settings_of_adam["weight_decay"] == 0
-
-
 # Section 3.2.1, footnote 4
 
 
-@pytest.mark.parametrize("d_k", [16, 64, 256])
-def test_variance_of_a_dot_product_is_d_k_and_one_after_scaling(d_k):
-    generator = torch.Generator().manual_seed(d_k)
-    query, key = torch.randn(2, 40_009, d_k, generator=generator).unbind()
-    products = (query * key).sum(dim=-1)
-    assert products.mean().item() == pytest.approx(0, abs=0.03 * d_k**0.5)
-    assert products.var().item() == pytest.approx(d_k, rel=0.05)
-
-
-@pytest.mark.parametrize("d_k", [16, 64, 256])
+@pytest.mark.parametrize("d_k", [16, 256])
 def test_scores_that_enter_the_softmax_have_variance_one(d_k):
     generator = torch.Generator().manual_seed(d_k)
     query, key = torch.randn(2, 211, d_k, generator=generator).unbind()
@@ -222,37 +177,4 @@ def test_smoothing_takes_epsilon_from_the_right_token_and_shares_it(epsilon, voc
     assert (others - epsilon / (vocab - 1)).abs().max() < 1e-12
 
 
-def test_smoothing_costs_a_perfect_model_the_entropy_of_the_target():
-    vocab, epsilon = 37_000, 0.1
-    probabilities = torch.full((1, vocab), epsilon / (vocab - 1), dtype=torch.float64)
-    probabilities[0, 7] = 1 - epsilon
-    loss = label_smoothed_loss(probabilities.log(), torch.tensor([7]), epsilon, 0).loss
-    entropy = -0.9 * math.log(0.9) - 0.1 * math.log(0.1 / 36_999)
-    assert loss.item() == pytest.approx(entropy, rel=1e-6)
-
-
 # Section 6.1
-
-
-def test_length_penalty_of_25_tokens_is_that_of_wu_et_al():
-    assert length_penalty(25, 0.6) == pytest.approx(5**0.6)
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "steps", "averaged"),
-    [("base", BASE, 100_000, 5), ("big", BIG, 300_000, 20)],
-)
-def test_recipes_of_wmt14_state_the_papers_runs(name, model, steps, averaged):
-    recipe = load_recipe(f"wmt14_{name}")
-    assert recipe.model == model
-    assert recipe.train.max_steps == steps
-    assert recipe.train.warmup_steps == 4000
-    assert recipe.train.rate_scale == 1
-    assert recipe.train.label_smoothing == 0.1
-    assert recipe.train.average_checkpoints == averaged
-    assert recipe.train.checkpoint_minutes == 10
-    assert (recipe.search.beam_size, recipe.search.alpha) == (4, 0.6)
-    assert recipe.search.max_extra == 50
-    for devices in (1, 2, 4, 8):
-        tokens = batches_per_step(recipe.train, devices) * recipe.train.batch_tokens
-        assert tokens == 25_000

@@ -38,32 +38,11 @@ def test_decoding_the_encoding_gives_the_text_back(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-@settings(max_examples=40, deadline=None)
-@given(words=st.lists(st.sampled_from("한국 中 a é e\u0301 🙂".split()), max_size=7))
-@pytest.mark.parametrize("space", [" ", "  ", "   ", "\u00a0", "\u3000", "\t"])
-def test_spaces_of_every_kind_come_back(tokenizer, space, words):
-    text = space + space.join(words) + space
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-@pytest.mark.parametrize("text", [*LINES, "", " ", "   ", " a", "a ", "  a  b  "])
+@pytest.mark.parametrize("text", [*LINES, "", " ", "   ", " a", "  a  b  "])
 def test_this_text_comes_back(tokenizer, text):
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-def test_composed_and_decomposed_letters_stay_different(tokenizer):
-    assert tokenizer.encode("é") != tokenizer.encode("e\u0301")
-
-
-def test_no_piece_is_unknown_within_the_coverage(tokenizer):
-    ids = [id_ for line in LINES for id_ in tokenizer.encode(line)]
-    assert len(ids) >= 100
-    assert UNK not in ids
-
-
-def test_text_that_spells_a_special_token_is_not_that_token(tokenizer):
-    ids = tokenizer.encode("<s> </s> <pad> <unk>")
+    ids = tokenizer.encode(text)
     assert not {PAD, BOS, EOS, UNK} & set(ids)
+    assert tokenizer.decode(ids) == text
 
 
 def test_a_character_outside_the_coverage_is_unknown(tokenizer):
@@ -75,10 +54,6 @@ def test_a_character_outside_the_coverage_is_unknown(tokenizer):
 def test_a_character_of_a_very_long_line_is_within_the_coverage():
     tokenizer = Tokenizer.train([*LINES, "ж" * 5000], 160)
     assert tokenizer.decode(tokenizer.encode("жж")) == "жж"
-
-
-def test_encoding_adds_neither_bos_nor_eos(tokenizer):
-    assert not {BOS, EOS} & set(tokenizer.encode("the dog"))
 
 
 def test_decoding_drops_padding_and_both_ends(tokenizer):
@@ -95,21 +70,12 @@ def test_pieces_spell_the_text(tokenizer):
     assert "".join(pieces) == "▁the▁dog▁sees"
 
 
-def test_vocabulary_has_the_size_asked_for(tokenizer):
-    assert tokenizer.vocab_size == 200
-
-
 def test_saved_and_loaded_encodes_alike(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "tokenizer.model")
     loaded = Tokenizer.load(tmp_path / "tokenizer.model")
     assert [loaded.encode(line) for line in LINES] == [
         tokenizer.encode(line) for line in LINES
     ]
-
-
-def test_the_same_lines_give_the_same_vocabulary(tokenizer):
-    again = Tokenizer.train(LINES * 2, 200)
-    assert again.pieces(range(200)) == tokenizer.pieces(range(200))
 
 
 def test_a_vocabulary_too_large_names_the_largest_that_works():
@@ -130,11 +96,11 @@ def test_a_vocabulary_too_small_names_the_smallest_that_works():
         Tokenizer.train(LINES, smallest - 1)
 
 
-@pytest.mark.parametrize("vocab_size", [-5, 0, 1, 4, 7, 5000])
-def test_an_impossible_size_is_refused_in_one_plain_line(vocab_size):
-    with pytest.raises(ValueError, match=f"vocab_size = {vocab_size} ") as caught:
-        Tokenizer.train(LINES, vocab_size)
-    assert not re.search(r"\n|INTERNAL|\.cc|trainer_spec", str(caught.value))
+def test_sizes_that_no_corpus_allows_are_refused():
+    with pytest.raises(ValueError, match="vocab_size = 4 is impossible; give at least"):
+        Tokenizer.train(LINES, 4)
+    with pytest.raises(ValueError, match="vocab_sentences = 100 is impossible; give"):
+        Tokenizer.train(LINES, 200, vocab_sentences=100)
 
 
 def test_all_texts_together_encode_as_each_alone(tokenizer):
@@ -149,12 +115,9 @@ def known_characters(vocab_sentences):
     return [c for c in CHARACTERS if UNK not in tokenizer.encode(c)]
 
 
-def test_a_vocabulary_is_learned_from_as_many_sentences_as_asked_for():
-    assert len(known_characters(127)) == 127
-
-
-def test_the_sentences_are_drawn_from_everywhere():
+def test_as_many_sentences_as_asked_for_are_drawn_from_everywhere():
     drawn = [CHARACTERS.index(character) for character in known_characters(127)]
+    assert len(drawn) == 127
     assert drawn[0] < 100
     assert drawn[-1] >= 400
 
@@ -169,22 +132,6 @@ def test_the_same_sentences_are_drawn_in_every_process():
         check=True,
     )
     assert elsewhere.stdout.split() == known_characters(127)
-
-
-def test_an_interruption_while_reading_is_passed_on():
-    def lines():
-        yield LINES[0]
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Tokenizer.train(lines(), 50)
-
-
-@pytest.mark.parametrize("number", [-1, 0, 100])
-def test_too_few_sentences_are_refused(number):
-    message = f"vocab_sentences = {number} is impossible; give at least 101"
-    with pytest.raises(ValueError, match=message):
-        Tokenizer.train(LINES, 200, vocab_sentences=number)
 
 
 SYMBOLS = ["(S", "(NP", ")NP", ")S", "NN", "NNS", ",", "``", "''", "$"]
@@ -203,7 +150,7 @@ def test_a_symbol_is_one_token_with_the_space_before_it(with_symbols, text):
     assert with_symbols.decode(ids) == text
 
 
-@pytest.mark.parametrize("text", [*LINES, "NNSee (S ,2", "", " ", "  (S  (NP "])
+@pytest.mark.parametrize("text", [*LINES, "NNSee (S ,2", "  (S  (NP "])
 def test_other_text_comes_back_beside_symbols(with_symbols, text):
     assert with_symbols.decode(with_symbols.encode(text)) == text
 
@@ -223,22 +170,13 @@ def test_an_error_of_the_lines_themselves_is_passed_on():
         Tokenizer.train(lines(), 50)
 
 
-def test_a_missing_model_is_named(tmp_path):
+def test_a_file_that_is_no_model_is_named(tokenizer, tmp_path):
+    path = tmp_path / "tokenizer.model"
     with pytest.raises(ValueError, match=r"tokenizer\.model: no such .*prepare"):
-        Tokenizer.load(tmp_path / "tokenizer.model")
-
-
-@pytest.mark.parametrize("content", [b"", b"no model", bytes(range(256))])
-def test_a_file_that_is_no_model_is_named(tmp_path, content):
-    path = tmp_path / "tokenizer.model"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"tokenizer\.model: not a sentencepiece"):
         Tokenizer.load(path)
-
-
-def test_a_model_cut_short_is_named(tokenizer, tmp_path):
-    path = tmp_path / "tokenizer.model"
     tokenizer.save(path)
-    path.write_bytes(path.read_bytes()[:-11])
-    with pytest.raises(ValueError, match=r"tokenizer\.model: not a sentencepiece"):
-        Tokenizer.load(path)
+    half = path.read_bytes()[:-11]
+    for content in (b"", b"no model", bytes(range(256)), half):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"tokenizer\.model: not a sentencepiece"):
+            Tokenizer.load(path)

@@ -45,10 +45,19 @@ def scaled_dot_product_attention(
 
 
 class KeysAndValues(NamedTuple):
-    """Projected keys and values of all heads."""
+    """Projected keys and values of all heads; a decoder keeps them as its cache."""
 
     key: Float[Tensor, "batch heads k_len d_k"]
     value: Float[Tensor, "batch heads k_len d_v"]
+
+    def followed_by(self, newest: "KeysAndValues") -> "KeysAndValues":
+        """Return these positions and the newest ones after them."""
+        pairs = zip(self, newest, strict=True)
+        return KeysAndValues(*(torch.cat(pair, dim=-2) for pair in pairs))
+
+    def keep(self, sentences: Int[Tensor, " kept"]) -> "KeysAndValues":
+        """Return those of these sentences alone, in this order."""
+        return KeysAndValues(*(part.index_select(0, sentences) for part in self))
 
 
 class MultiHeadAttention(nn.Module):
@@ -182,34 +191,3 @@ def _is_a_decoding_step(query: Tensor, key: Tensor) -> bool:
 
 
 ATTENTION = {"fused": fused_attention, "explicit": explicit_attention}
-
-
-class KeyValueCache(NamedTuple):
-    """Keys and values that a decoder reads again at every step of a search.
-
-    keyᵀ is stored row by row: on CPUs its product with a few queries then takes a third
-    of the time.
-    """
-
-    key_transposed: Float[Tensor, "batch heads d_k k_len"]
-    value: Float[Tensor, "batch heads k_len d_v"]
-
-    @classmethod
-    def of(cls, projected: KeysAndValues) -> "KeyValueCache":
-        """Make a cache of these keys and values."""
-        return cls(projected.key.mT.contiguous(), projected.value.contiguous())
-
-    def followed_by(self, newest: KeysAndValues) -> "KeyValueCache":
-        """Return a cache of these positions and the newest ones after them."""
-        return KeyValueCache(
-            torch.cat([self.key_transposed, newest.key.mT], dim=-1),
-            torch.cat([self.value, newest.value], dim=-2),
-        )
-
-    def keep(self, sentences: Int[Tensor, " kept"]) -> "KeyValueCache":
-        """Return the cache of these sentences alone, in this order."""
-        return KeyValueCache(*(part.index_select(0, sentences) for part in self))
-
-    def keys_and_values(self) -> KeysAndValues:
-        """Return what `MultiHeadAttention.attend` takes, without a copy."""
-        return KeysAndValues(self.key_transposed.mT, self.value)

@@ -50,7 +50,7 @@ class Sequences:
         return cls(flat, offsets)
 
     def __len__(self) -> int:
-        """Number of sequences."""
+        """Return the number of sequences."""
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> Int[np.ndarray, " tokens"]:

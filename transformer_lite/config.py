@@ -102,8 +102,8 @@ class TrainConfig:
     """Most source tokens and most target tokens of a batch, with padding (§5.1).
     A process holds one batch at a time in its memory."""
     global_batch_tokens: int | None = None
-    """Tokens of a whole step, rounded to whole batches, which all processes share: the
-    number of processes never changes a step. By default a step is one batch."""
+    """Tokens of a whole step over all processes, rounded to whole batches. By default a
+    step is one batch. The number of processes never changes a step."""
     max_steps: int = 100_000
     """Optimizer steps of the whole run (§5.2)."""
     warmup_steps: int = 4_000
@@ -117,8 +117,8 @@ class TrainConfig:
     label_smoothing: float = 0.1
     """Probability taken from the right token and spread over the others (§5.4)."""
     average_checkpoints: int = 5
-    """How many of the last checkpoints are averaged at the end (§6.1). So many are
-    kept, and at least two."""
+    """How many of the last checkpoints are averaged at the end (§6.1). As many are
+    kept, but at least two."""
     checkpoint_every: int = 1_000
     """Steps between checkpoints."""
     checkpoint_minutes: float | None = None
@@ -233,7 +233,7 @@ RECIPES = Path(__file__).parent / "recipes"
 
 
 def load_recipe(recipe: str | Path) -> Recipe:
-    """A recipe read from a TOML file, which only states what differs.
+    """Read a recipe from a TOML file, which only states what differs.
 
     Args:
         recipe: The name of one that comes with the package, such as "toy", or the path
@@ -265,7 +265,7 @@ def load_recipe(recipe: str | Path) -> Recipe:
 
 
 def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
-    """A recipe from nested dictionaries, as TOML and JSON hold them.
+    """Make a recipe from nested dictionaries, as TOML and JSON hold them.
 
     Raises:
         ValueError: A key or a value is wrong; the message names it and the remedy.

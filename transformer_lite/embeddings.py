@@ -19,7 +19,7 @@ from torch.nn import functional as F
 def sinusoidal_encoding(
     length: int, d_model: int
 ) -> Float[Tensor, "{length} {d_model}"]:
-    """One row of sines and cosines for each position from 0 (Section 3.5).
+    """Return a row of sines and cosines for each position from 0 (Section 3.5).
 
     PE(pos, 2i) = sin(pos / 10000^(2i/d_model)) and PE(pos, 2i+1) is the cosine of
     the same angle, so the wavelengths run from 2π to nearly 10000·2π.
@@ -52,7 +52,7 @@ class SinusoidalPositions(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "batch len d_model"], start: int = 0
     ) -> Float[Tensor, "batch len d_model"]:
-        """The embeddings plus the encodings of positions start, start + 1, …
+        """Add the encodings of positions start, start + 1, … to the embeddings.
 
         Raises:
             ValueError: A position lies beyond max_len.
@@ -77,7 +77,7 @@ class LearnedPositions(nn.Module):
     def forward(
         self, embedded: Float[Tensor, "batch len d_model"], start: int = 0
     ) -> Float[Tensor, "batch len d_model"]:
-        """The embeddings plus the vectors of positions start, start + 1, …
+        """Add the vectors of positions start, start + 1, … to the embeddings.
 
         Raises:
             ValueError: A position lies beyond max_len.
@@ -106,13 +106,13 @@ class Embedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch len"]
     ) -> Float[Tensor, "batch len d_model"]:
-        """The tokens' rows, times √d_model."""
+        """Return the tokens' rows, times √d_model."""
         return F.embedding(ids, self.weight) * math.sqrt(self.weight.size(1))
 
     def logits(
         self, hidden: Float[Tensor, "*batch d_model"]
     ) -> Float[Tensor, "*batch vocab"]:
-        """The pre-softmax linear transformation: a score for every token."""
+        """Return a score for every token: the pre-softmax linear transformation."""
         return F.linear(hidden, self.weight)
 
 

@@ -65,9 +65,9 @@ def new_folder(out: Path) -> Iterator[Path]:
     Raises:
         ValueError: `out` has no name, or exists.
     """
-    exists = f"{out}: already there; delete it or give another --out"
+    exists = f"{out}: already there; delete it or give another folder"
     if not out.name:
-        raise ValueError(f'"{out}" does not name a new folder; give another --out')
+        raise ValueError(f'"{out}" does not name a new folder; give another')
     if out.exists():
         raise ValueError(exists)
     partial = out.with_name(f"{out.name}.{os.getpid()}.partial")

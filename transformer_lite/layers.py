@@ -8,7 +8,7 @@ Tests: tests/test_layers.py
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_lite.attention import KeyValueCache, MultiHeadAttention
+from transformer_lite.attention import KeysAndValues, MultiHeadAttention
 from transformer_lite.config import ModelConfig
 
 
@@ -116,21 +116,19 @@ class DecoderLayer(nn.Module):
     def step(
         self,
         x: Float[Tensor, "batch beams d_model"],
-        past: KeyValueCache,
+        past: KeysAndValues,
         ancestors: Bool[Tensor, "batch 1 beams past_and_newest"],
-        memory: KeyValueCache,
+        memory: KeysAndValues,
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
-    ) -> tuple[Float[Tensor, "batch beams d_model"], KeyValueCache]:
+    ) -> tuple[Float[Tensor, "batch beams d_model"], KeysAndValues]:
         """Compute the newest position of each beam, and the past with it added.
 
         A sentence's beams share one past. Each of them sees its own tokens in it by
         the mask `ancestors`, as a position sees its own past by the causal mask.
         """
         past = past.followed_by(self.self_attention.keys_and_values(x))
-        x = self.after_self_attention(
-            x, self.self_attention.attend(x, past.keys_and_values(), ancestors)
-        )
+        x = self.after_self_attention(x, self.self_attention.attend(x, past, ancestors))
         x = self.after_cross_attention(
-            x, self.cross_attention.attend(x, memory.keys_and_values(), memory_mask)
+            x, self.cross_attention.attend(x, memory, memory_mask)
         )
         return self.after_feed_forward(x, self.feed_forward(x)), past

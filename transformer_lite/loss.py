@@ -1,9 +1,9 @@
 """The label-smoothed cross-entropy, as a sum and a count: written out, and fused.
 
 The formula stands here twice. Written out it takes all logits of a batch, target
-tokens × vocabulary, by far the largest tensor of a model. Training computes the
-logits a slice at a time and forgets each slice once its loss and gradient are taken.
-Tests hold values and gradients equal.
+tokens × vocabulary, by far the largest tensor of a model. Training computes the logits
+slice by slice and keeps only the loss and the gradient of each slice. Tests hold values
+and gradients equal.
 
 Paper: §3.4, 5.4
 Chapter: 05_4_regularization
@@ -23,8 +23,8 @@ from torch.nn import functional as F
 class LossSums(NamedTuple):
     """Sums over a batch's real target tokens, and how many these are.
 
-    The training step divides by the count over all its batches and processes. A mean
-    per batch would weigh a token by the company it keeps.
+    The training step divides by the count over all its batches and processes. With a
+    mean per batch, a token in a small batch would weigh more than one in a large batch.
     """
 
     loss: Float[Tensor, ""]
@@ -40,7 +40,7 @@ def label_smoothed_loss(
     smoothing: float,
     pad_id: int,
 ) -> LossSums:
-    """The loss of every label that is not padding, summed (Section 5.4).
+    """Add up the loss of every label that is not padding (Section 5.4).
 
     The target distribution gives 1 − ε to the right token and ε / (V − 1) to each
     of the V − 1 others. Training computes the same in less memory, by
@@ -66,7 +66,7 @@ def label_smoothed_loss(
 
 
 def perplexity(nll: float) -> float:
-    """exp(nll), as far as a float can hold it (Section 6.2).
+    """Return exp(nll), as far as a float can hold it (Section 6.2).
 
     Args:
         nll: Negative log-likelihood per token, in nats.
@@ -86,7 +86,7 @@ def fused_label_smoothed_loss(
     real: Int[Tensor, " tokens"],
     scale: Float[Tensor, ""] | None = None,
 ) -> LossSums:
-    """The loss of `hidden @ weight.T`, for the labels at the places `real`, summed.
+    """Add up the loss of `hidden @ weight.T` for the labels at the places `real`.
 
     Args:
         hidden: The decoder's output vectors.
@@ -94,9 +94,9 @@ def fused_label_smoothed_loss(
         labels: The right tokens.
         smoothing: ε, 0.1 in the paper.
         real: Where labels are no padding, in the flattened batch; the other vectors
-            are not scored. To find this out here, a GPU would have to be waited for.
-        scale: What the caller multiplies the loss by. No result depends on it, but
-            gradients rounded to fp16 are rounded with it already on them.
+            are not scored. The caller knows it without waiting for a GPU.
+        scale: What the caller multiplies the loss by. It does not change the result,
+            but gradients are multiplied by it before they are rounded to fp16.
     """
     labels = labels.flatten()[real]
     hidden = hidden.flatten(0, -2).index_select(0, real)
@@ -112,15 +112,15 @@ def fused_label_smoothed_loss(
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The summed loss of a linear layer's logits, with its gradient made on the way.
+    """The summed loss of a linear layer's logits, with its gradient.
 
-    The model's probabilities − the target's: that is the gradient of a cross-entropy
-    with respect to the logits. Both are at hand in the forward pass, so the backward
-    pass has nothing left to do but to scale.
+    The gradient of a cross-entropy with respect to the logits is the model's
+    probabilities minus the target's. The forward pass has both, so the backward pass
+    only multiplies.
 
-    In fp16 the scale has to come first. Of 37,000 tokens each wrong one has a target
-    of 2.7e-6, where fp16 has hardly a digit left, and the sums over a batch may be too
-    large for it: that only a scale can mend which is there before they are rounded.
+    In fp16 the scale has to come first. With 37,000 tokens the target of each wrong one
+    is 2.7e-6, where fp16 has hardly a digit left, and the sums over a batch may be too
+    large for it.
     """
 
     @staticmethod
@@ -150,7 +150,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             hidden_gradient.split(size),
             strict=True,
         ):
-            # GPUs convert on the way: one pass less over the largest of all tensors.
+            # The softmax converts to fp32 itself: one pass less over the logits.
             logits = F.linear(part, weight)
             log_probs = logits.log_softmax(dim=-1, dtype=at_least_fp32)
             nll = -log_probs.gather(1, part_labels).sum()

@@ -17,7 +17,7 @@ from torch import Tensor
 def padding_mask(
     ids: Int[Tensor, "batch len"], pad_id: int
 ) -> Bool[Tensor, "batch 1 1 len"]:
-    """True where a key is a real token, for every head and every query (§3.2.3).
+    """Return True where a key is a real token, for all heads and queries (§3.2.3).
 
     Only keys are masked. The query of a padding position computes something, but
     no real position ever reads it and the loss leaves it out.
@@ -32,5 +32,5 @@ def padding_mask(
 def causal_mask(
     length: int, device: torch.device | None = None
 ) -> Bool[Tensor, "length length"]:
-    """True where the key (column) is not later than the query (row) (§3.2.3)."""
+    """Return True where the key (column) is not later than the query (row) (§3.2.3)."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()

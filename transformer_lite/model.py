@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer_lite.attention import KeyValueCache
+from transformer_lite.attention import KeysAndValues
 from transformer_lite.config import ModelConfig
 from transformer_lite.embeddings import POSITIONS, Embedding
 from transformer_lite.layers import DecoderLayer, EncoderLayer
@@ -52,10 +52,10 @@ class Encoder(nn.Module):
 class DecoderState(NamedTuple):
     """All that the decoder keeps from one generated token to the next."""
 
-    memory: tuple[KeyValueCache, ...]
+    memory: tuple[KeysAndValues, ...]
     """Each layer's projection of the encoder's output."""
     memory_mask: Bool[Tensor, "batch 1 1 src_len"]
-    past: tuple[KeyValueCache, ...]
+    past: tuple[KeysAndValues, ...]
     """Each layer's projection of all tokens so far, those of all beams together."""
     ancestors: Bool[Tensor, "batch beams past"]
     """True where a token of the past is one of the beam's own.
@@ -134,12 +134,10 @@ class Decoder(nn.Module):
     ) -> DecoderState:
         """Return the state before the first token, with one beam for each sentence."""
         projected = tuple(
-            KeyValueCache.of(layer.cross_attention.keys_and_values(memory))
-            for layer in self.layers
+            layer.cross_attention.keys_and_values(memory) for layer in self.layers
         )
         nothing = tuple(
-            KeyValueCache.of(layer.self_attention.keys_and_values(memory[:, :0]))
-            for layer in self.layers
+            layer.self_attention.keys_and_values(memory[:, :0]) for layer in self.layers
         )
         no_token = memory_mask.new_empty(len(memory), 1, 0)
         return DecoderState(projected, memory_mask, nothing, no_token, 0)

@@ -19,7 +19,7 @@ RESERVED = "\0\u2581\u2585"
 """Characters that sentencepiece needs for itself and that do not come back."""
 
 VOCAB_SENTENCES = 500_000
-"""Sentences that a vocabulary is learned from: of toy and Multi30k, all of them."""
+"""Most sentences that a vocabulary is learned from; toy and Multi30k have fewer."""
 
 
 class Tokenizer:
@@ -44,15 +44,15 @@ class Tokenizer:
         vocab_sentences: int = VOCAB_SENTENCES,
         symbols: Iterable[str] = (),
     ) -> "Tokenizer":
-        """A tokenizer learned from these lines, which must be training data alone.
+        """Learn a tokenizer from these lines, which must be training data alone.
 
         Args:
             lines: The sentences of both languages. They are read one by one.
             vocab_size: Number of token ids.
-            vocab_sentences: Of more lines than this, so many are drawn at random,
-                always the same ones. Only these are held in memory.
-            symbols: What shall be one token each, with the space before it, wherever
-                a word begins so: the brackets of trees (Section 6.3).
+            vocab_sentences: Most lines to learn from. Of more lines as many are drawn
+                at random, always the same ones.
+            symbols: Words that are one token each, such as the brackets of trees
+                (Section 6.3). A longer word that begins like one begins with its token.
 
         Raises:
             ValueError: The lines hold too little text for `vocab_size`, or more
@@ -94,7 +94,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """The tokenizer saved at `path`.
+        """Load the tokenizer saved at `path`.
 
         Raises:
             ValueError: There is no sentencepiece model at `path`.
@@ -121,24 +121,24 @@ class Tokenizer:
         return self._processor.get_piece_size()
 
     def encode(self, text: str) -> list[int]:
-        """The text's token ids, without BOS and EOS."""
+        """Return the text's token ids, without BOS and EOS."""
         return self._processor.encode(text)
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
-        """The token ids of each text, computed on all cores of the machine."""
+        """Return the token ids of each text, computed on all cores of the machine."""
         return self._processor.encode(texts, num_threads=-1)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of token ids; PAD, BOS and EOS vanish, UNK becomes " ⁇ "."""
+        """Return the text of token ids; PAD, BOS and EOS vanish, UNK becomes " ⁇ "."""
         return self._processor.decode(list(ids))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The vocabulary's entry for each id, for labels of figures."""
+        """Return the vocabulary's entry for each id, for labels of figures."""
         return [self._processor.id_to_piece(id_) for id_ in ids]
 
 
 def _drawn(lines: Iterable[str], number: int) -> list[str]:
-    """So many of the lines, each as likely as any other, always the same ones."""
+    """Draw lines at random, each as likely as any other, always the same ones."""
     # Deviation D12: a sample. Sentencepiece's own would differ in each process.
     generator, drawn = Random(1), []
     for index, line in enumerate(lines):
@@ -150,7 +150,7 @@ def _drawn(lines: Iterable[str], number: int) -> list[str]:
 
 
 def _explain(error: str, vocab_size: int) -> str:
-    """Sentencepiece's complaint about the vocabulary's size, with a remedy."""
+    """Explain sentencepiece's error about the vocabulary's size, with a remedy."""
     start = f"vocab_size = {vocab_size} (--vocab-size) does not fit this corpus"
     if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
         return f"{start}, which has more different characters; give at least {found[1]}"

@@ -47,7 +47,7 @@ def make_card(item):
 
 
 def minutes(title):
-    """How long a chapter takes."""
+    """Return how long a chapter takes."""
     stems = {name: stem for stem, name in make_map.chapter_titles().items()}
     path = make_map.NOTEBOOKS / f"{stems[title]}.ipynb"
     return f"{notebooks.reading_minutes(nbformat.read(path, as_version=4))} minutes"

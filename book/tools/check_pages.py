@@ -73,7 +73,7 @@ class Loads(HTMLParser):
 
 
 def faults(folder: Path) -> list[str]:
-    """One line for each thing that a page or a style sheet loads and must not."""
+    """Return a line for each thing that a page or style sheet loads and must not."""
     found = []
     pages = [page for page in folder.rglob("*.html") if "_static" not in page.parts]
     for page in sorted(pages):
@@ -87,7 +87,7 @@ def faults(folder: Path) -> list[str]:
 
 
 def fault(file: Path, address: str, folder: Path) -> str:
-    """What is wrong with an address that a file loads; empty if nothing is."""
+    """Return what is wrong with an address that a file loads; empty if nothing is."""
     name = file.relative_to(folder)
     parts = urlsplit(address)
     if parts.netloc:

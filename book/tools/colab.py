@@ -18,7 +18,7 @@ KEPT = {"torch", "numpy", "ipython", "ipykernel", "matplotlib"}
 
 
 def runs(notebook: Path) -> bool:
-    """Whether the notebook runs to its end, alone in an empty folder."""
+    """Return whether the notebook runs to its end, alone in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(notebook, folder)
         command = [sys.executable, "-m", "nbconvert", "--to=notebook", "--execute"]
@@ -27,7 +27,7 @@ def runs(notebook: Path) -> bool:
 
 
 def versions() -> dict[str, str]:
-    """Which versions the environment has of what Colab brings."""
+    """Return the versions that the environment has of what Colab brings."""
     found = {package.name.lower(): package.version for package in distributions()}
     return {name: found[name] for name in KEPT}
 

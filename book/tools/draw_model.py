@@ -70,7 +70,7 @@ class Box(NamedTuple):
     height: int = BOX
 
     def draw(self) -> str:
-        """The box with its label and its chapter's number, and its link."""
+        """Draw the box with its label, its chapter's number, and its link."""
         title = make_map.chapter_titles()[self.stem]
         number = title.partition(" ")[0]
         y = self.y + 20
@@ -87,7 +87,7 @@ class Box(NamedTuple):
 
 
 def column(x: int, bottom: int, *parts: tuple[str, str, str]) -> list[Box]:
-    """Boxes one above the other, the first at the bottom."""
+    """Stack boxes one above the other, the first at the bottom."""
     return [Box(x, bottom - STEP * level, *part) for level, part in enumerate(parts)]
 
 
@@ -131,17 +131,17 @@ OTHERS = [
 
 
 def line(*points: tuple[int, int]) -> str:
-    """A line through these points that ends in an arrow."""
+    """Draw a line through these points that ends in an arrow."""
     return f'<path class="flow" d="M{" L".join(f"{x} {y}" for x, y in points)}"/>'
 
 
 def text(x: int, y: int, words: str, kind: str = "middle") -> str:
-    """Words of the drawing that belong to no box."""
+    """Draw words that belong to no box."""
     return f'<text class="{kind}" x="{x}" y="{y}">{escape(words)}</text>'
 
 
 def stack(layer: list[Box], kind: str, label: str) -> list[str]:
-    """A layer's frame and name, and the ways past its sub-layers."""
+    """Draw a layer's frame and name, and the ways past its sub-layers."""
     x, top, bottom = layer[0].x, layer[-1].y - 12, layer[0].y + BOX + 16
     drawn = [
         f'<rect class="frame" style="stroke: var(--{kind})" x="{x - 20}" y="{top}" '
@@ -157,7 +157,7 @@ def stack(layer: list[Box], kind: str, label: str) -> list[str]:
 
 
 def flows() -> list[str]:
-    """The way of the data from box to box."""
+    """Draw the way of the data from box to box."""
     drawn = []
     for layer in (ENCODER_LAYER, DECODER_LAYER):
         x = layer[0].x + MIDDLE
@@ -178,7 +178,7 @@ def flows() -> list[str]:
 
 
 def words() -> list[str]:
-    """What goes in, what comes out, and what the inset shows."""
+    """Draw what goes in, what comes out, and what the inset shows."""
     return [
         text(ENCODER + MIDDLE, 614, "The cat sleeps."),
         text(DECODER + MIDDLE, 614, "BOS Die Katze schläft."),
@@ -191,7 +191,7 @@ def words() -> list[str]:
 
 
 def style() -> str:
-    """Colours for both modes, chosen by the reader's system or the book's switch."""
+    """Return colours for both modes; the system or the book's switch chooses."""
 
     def colours(values: dict[str, str]) -> str:
         return "".join(f"--{name}: {value}; " for name, value in values.items())
@@ -211,7 +211,7 @@ def style() -> str:
 
 
 def render() -> str:
-    """The whole drawing."""
+    """Return the whole drawing."""
     parts = [
         *stack(ENCODER_LAYER, "encoder", "Encoder: 6 layers"),
         *stack(DECODER_LAYER, "decoder", "Decoder: 6 layers"),

@@ -22,7 +22,7 @@ TERM = re.compile(r"^### (.+)$", re.M)
 
 
 def render(page: str) -> str:
-    """The page with its index, and a link to every chapter.
+    """Return the page with its index, and a link to every chapter.
 
     Raises:
         ValueError: There is no chapter of that title.
@@ -32,7 +32,7 @@ def render(page: str) -> str:
 
 
 def chapter(title: str) -> str:
-    """A chapter's title, as a link."""
+    """Return a chapter's title, as a link."""
     stems = {name: stem for stem, name in make_map.chapter_titles().items()}
     if title not in stems:
         raise ValueError(f"book/glossary.md: there is no chapter {title!r}")
@@ -40,7 +40,7 @@ def chapter(title: str) -> str:
 
 
 def index(terms: list[str]) -> str:
-    """One line for each letter, with a link to every term that begins with it."""
+    """Return a line for each letter, with a link to every term that begins with it."""
     terms = sorted(terms, key=str.casefold)
     lines = [
         f"**{letter}** " + " · ".join(f"[{term}](#{anchor(term)})" for term in group)
@@ -50,7 +50,7 @@ def index(terms: list[str]) -> str:
 
 
 def anchor(heading: str) -> str:
-    """The anchor that GitHub and the book make of a heading."""
+    """Return the anchor that GitHub and the book make of a heading."""
     return re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-")
 
 

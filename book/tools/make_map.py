@@ -33,7 +33,7 @@ class ModuleEntry(NamedTuple):
 
 
 def module_names() -> list[str]:
-    """Names of the package's modules below it, "training.step" for one in a folder."""
+    """Return the names of all modules, "training.step" for one in a folder."""
     paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
     return sorted(
         ".".join(path.with_suffix("").parts)
@@ -43,12 +43,12 @@ def module_names() -> list[str]:
 
 
 def module_path(name: str) -> Path:
-    """Where a module lies."""
+    """Return where a module lies."""
     return PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
 
 
 def rooms() -> dict[str, list[str]]:
-    """The modules that build the paper, and those of each folder, from below."""
+    """Return the modules that build the paper, and those of each folder, from below."""
     found: dict[str, list[str]] = {"": []}
     for layer in reversed(LAYERS):
         for entry in layer.split(" | "):
@@ -61,7 +61,7 @@ def rooms() -> dict[str, list[str]]:
 
 
 def read_module(name: str) -> ModuleEntry:
-    """The map's entry of one module.
+    """Return the map's entry of one module.
 
     Raises:
         ValueError: One of the three lines is missing.
@@ -88,14 +88,14 @@ def read_module(name: str) -> ModuleEntry:
 
 
 def chapter_titles() -> dict[str, str]:
-    """Title of every chapter by its notebook's stem."""
+    """Return the title of every chapter by its notebook's stem."""
     return {
         path.stem: notebook_title(path) for path in sorted(NOTEBOOKS.glob("*.ipynb"))
     }
 
 
 def notebook_title(path: Path) -> str:
-    """The first heading of a notebook.
+    """Return the first heading of a notebook.
 
     Raises:
         ValueError: The notebook has none.
@@ -108,35 +108,35 @@ def notebook_title(path: Path) -> str:
 
 
 def chapter_link(stem: str, titles: dict[str, str]) -> str:
-    """Markdown that links a chapter."""
+    """Return Markdown that links a chapter."""
     return f"[{titles.get(stem, stem)}](../notebooks/{stem}.ipynb)"
 
 
 def short_link(stem: str, titles: dict[str, str]) -> str:
-    """The same with the chapter's number in place of its title, if it has one."""
+    """Return the same with the chapter's number for its title, if it has one."""
     number = titles.get(stem, stem).partition(" ")[0]
     short = {stem: number} if number[0].isdigit() else {}
     return chapter_link(stem, titles | short)
 
 
 def module_link(name: str) -> str:
-    """Markdown that links a module to its page of the API reference."""
+    """Return Markdown that links a module to its page of the API reference."""
     return f"{{py:mod}}`{name} <transformer_lite.{name}>`"
 
 
 def source_link(name: str) -> str:
-    """Markdown that links a module's file in the repository."""
+    """Return Markdown that links a module's file in the repository."""
     path = module_path(name).relative_to(ROOT)
     return f"[{name}]({REPOSITORY}/blob/main/{path})"
 
 
 def test_link(path: str) -> str:
-    """Markdown that links a test file in the repository."""
+    """Return Markdown that links a test file in the repository."""
     return f"[{Path(path).stem}]({REPOSITORY}/blob/main/{path})"
 
 
 def row(entry: ModuleEntry, titles: dict[str, str]) -> str:
-    """A module's line in the table."""
+    """Return a module's line in the table."""
     return (
         f"| {module_link(entry.name)} | {entry.summary} | {entry.paper} "
         f"| {', '.join(short_link(stem, titles) for stem in entry.chapters)} "
@@ -150,7 +150,7 @@ HEAD = """\
 
 
 def render() -> str:
-    """The whole text of book/map.md."""
+    """Return the whole text of book/map.md."""
     titles = chapter_titles()
     entries = {name: read_module(name) for names in rooms().values() for name in names}
     layers = "\n".join(

@@ -24,7 +24,7 @@ from results import decoding, paper  # noqa: E402
 from results.files import read_json  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
-from transformer_lite.book.results import DIGEST  # noqa: E402
+from transformer_lite.book.recordings import DIGEST  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
 FOLDER = "https://github.com/transformer-lite/transformer-lite/blob/main/results"
@@ -56,7 +56,7 @@ time that they were seen.
 
 
 def read() -> Results:
-    """What is made so far."""
+    """Read what is made so far."""
     found = defaultdict(list)
     for run in (*RUNS, *GPU_RUNS):
         path = ROOT / run.result
@@ -66,13 +66,13 @@ def read() -> Results:
 
 
 def read_decoding() -> Result | None:
-    """The table of ways to decode, if it is made."""
+    """Read the table of ways to decode, if it is made."""
     path = ROOT / decoding.RESULT
     return read_json(path) if path.exists() else None
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """The mean of several seeds and, in brackets, the lowest and the highest."""
+    """Return the mean of several seeds and, in brackets, the lowest and the highest."""
     if not values:
         return "diverged"
     mean = f"{statistics.mean(values):.{digits}f}"
@@ -81,35 +81,40 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
     return f"{mean} ({min(values):.{digits}f}–{max(values):.{digits}f})"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
+def table(header: str, rows: Sequence[Sequence[object]]) -> str:
+    """Return a table in Markdown; bars part the cells of the header."""
+    lines = [header.split(" | "), ["---"] * (header.count(" | ") + 1), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
 
 
+def section(title: str, *parts: str) -> str:
+    """Return a section of the page."""
+    return "\n".join([f"## {title}\n", *parts])
+
+
 def finished(results: Sequence[Result]) -> list[Result]:
-    """Those seeds whose loss was a finite number to the end."""
+    """Return those seeds whose loss was a finite number to the end."""
     return [result for result in results if not result.get("diverged")]
 
 
 def of_last_validation(results: Sequence[Result]) -> list[float]:
-    """The perplexity of each finished seed's last validation."""
+    """Return the perplexity of each finished seed's last validation."""
     return [result["curve"][-1]["valid_perplexity"] for result in finished(results)]
 
 
 def of_split(results: Sequence[Result], split: str, name: str) -> list[float]:
-    """One score of each finished seed."""
+    """Return one score of each finished seed."""
     return [result["scores"][split][name] for result in finished(results)]
 
 
 def with_interval(results: Sequence[Result], split: str) -> str:
-    """BLEU of several seeds, and half of the interval that resampling gives a seed."""
+    """Return BLEU of several seeds, and half of the interval that resampling gives."""
     half = statistics.mean(of_split(results, split, "half_width"))
     return f"{spread(of_split(results, split, 'bleu'))} ± {half:.1f}"
 
 
 def last_perplexity(results: Sequence[Result], digits: int = 2) -> str:
-    """That of the finished seeds, and how many others there are."""
+    """Return that of the finished seeds, and how many others there are."""
     shown, lost = spread(of_last_validation(results), digits), len(results)
     lost -= len(finished(results))
     is_mixed = 0 < lost < len(results)
@@ -117,7 +122,7 @@ def last_perplexity(results: Sequence[Result], digits: int = 2) -> str:
 
 
 def conditions(results: Sequence[Result]) -> str:
-    """What a group of runs was computed on and with."""
+    """Say what a group of runs was computed on and with."""
     # A result without a list of sessions describes only one, the last, and itself.
     sessions = [s for result in results for s in result.get("sessions", [result])]
     hardware = sorted({_hardware(s) for s in sessions if "hardware" in s})
@@ -138,12 +143,12 @@ def _hardware(session: Mapping[str, Any]) -> str:
 
 
 def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Spearman's: 1 if both have one order, -1 if one is the other's reverse."""
+    """Return Spearman's: 1 if the order is the same, -1 if it is the reverse."""
     return float(np.corrcoef(_ranks(ours), _ranks(theirs))[0, 1])
 
 
 def _ranks(values: Sequence[float]) -> np.ndarray:
-    """The place of each value in the order; equal ones share the mean of theirs."""
+    """Return each value's place in the order; equal ones share the mean of theirs."""
     array = np.asarray(values)
     below = (array[:, None] > array).sum(axis=1)
     equal = (array[:, None] == array).sum(axis=1)
@@ -157,7 +162,7 @@ SCALES = {
 
 
 def table_3(results: Results) -> str:
-    """Our Table 3 beside the paper's, at every scale that was run."""
+    """Show our Table 3 beside the paper's, at every scale that was run."""
     return "\n".join(filter(None, (_table_3(results, scale) for scale in SCALES)))
 
 
@@ -183,11 +188,9 @@ def _table_3(results: Results, scale: str) -> str:
                 bleu,
             ]
         )
-    header = ["Row", "Seeds", "Perplexity", "BLEU", "Million parameters"]
-    header += ["Perplexity in the paper", "BLEU in the paper"]
-    every = [result for of_row in rows.values() for result in of_row]
+    header = "Row | Seeds | Perplexity | BLEU | Million parameters"
+    header += " | Perplexity in the paper | BLEU in the paper"
     parts = [
-        f"## Table 3: {SCALES[scale]}\n",
         "The rows of the paper's Table 3, all smaller by the same factors, trained on "
         f"Multi30k from English to German for {TRAIN[f'{scale}/base'].max_steps:,} "
         f"steps, big for {TRAIN[f'{scale}/big'].max_steps:,} (the translator above: "
@@ -217,12 +220,12 @@ def _table_3(results: Results, scale: str) -> str:
             "luck alone reaches: the correlation's interval, and what shuffled rows "
             "have.\n"
         )
-    parts.append(conditions(every))
-    return "\n".join(parts)
+    every = [result for of_row in rows.values() for result in of_row]
+    return section(f"Table 3: {SCALES[scale]}", *parts, conditions(every))
 
 
 def label_smoothing(results: Results) -> str:
-    """Perplexity against BLEU."""
+    """Show perplexity against BLEU."""
     rows = {0.0: "D3", 0.1: "base", 0.2: "D4"}
     of_epsilon = {e: results.get(f"table_3/{row}", []) for e, row in rows.items()}
     if not all(of_epsilon.values()):
@@ -236,18 +239,16 @@ def label_smoothing(results: Results) -> str:
         ]
         for epsilon, found in of_epsilon.items()
     ]
-    return "\n".join(
-        [
-            "## Label smoothing: perplexity against BLEU\n",
-            "Rows D3, base and D4 of the table above. Perplexity is that of the right "
-            "token, without smoothing.\n",
-            table(["ε", "Seeds", "Perplexity", "BLEU"], lines),
-        ]
+    return section(
+        "Label smoothing: perplexity against BLEU",
+        "Rows D3, base and D4 of the table above. Perplexity is that of the right "
+        "token, without smoothing.\n",
+        table("ε | Seeds | Perplexity | BLEU", lines),
     )
 
 
 def warm_up(results: Results) -> str:
-    """The last perplexity by the length of the warm-up, for both places of the norm."""
+    """Show the last perplexity by the length of the warm-up and the norm's place."""
     found: dict[int, dict[str, Sequence[Result]]] = defaultdict(dict)
     for name, of_name in results.items():
         if name.startswith("warmup/") and of_name:
@@ -266,16 +267,14 @@ def warm_up(results: Results) -> str:
         ]
         for steps, norms in sorted(found.items())
     ]
-    return "\n".join(
-        [
-            "## Warm-up\n",
-            "Perplexity on the validation set at the end of training. The base row of "
-            "our Table 3, with another warm-up in Equation 3: the shorter, the higher "
-            "the rate's peak; once it is over, all rates are the same. A warm-up of 1 "
-            f"step is none; one of 4,000 is not over when training ends, after "
-            f"{TRAIN['table_3/base'].max_steps:,} steps.\n",
-            table(["Warm-up steps", "Post-norm (the paper)", "Pre-norm"], lines),
-        ]
+    return section(
+        "Warm-up",
+        "Perplexity on the validation set at the end of training. The base row of our "
+        "Table 3, with another warm-up in Equation 3: the shorter, the higher the "
+        "rate's peak; once it is over, all rates are the same. A warm-up of 1 step is "
+        f"none; one of 4,000 is not over when training ends, after "
+        f"{TRAIN['table_3/base'].max_steps:,} steps.\n",
+        table("Warm-up steps | Post-norm (the paper) | Pre-norm", lines),
     )
 
 
@@ -283,7 +282,7 @@ CORPORA = {"multi30k": "Multi30k", "tatoeba": "Tatoeba", "toy": "Toy grammar"}
 
 
 def translation(results: Results) -> str:
-    """The book's own Table 2."""
+    """Show the book's own Table 2."""
     lines = []
     for found in map(finished, results.values()):
         for split in found[0]["scores"] if found else ():
@@ -318,37 +317,35 @@ def translation(results: Results) -> str:
         if editions == {TATOEBA_2018}
         else ""
     )
-    header = ["Text", "Model", "BLEU", "Case ignored", "BLEU, validation set", "chrF"]
-    header += ["Seeds", "Million parameters", "Million target tokens"]
-    return "\n".join(
-        [
-            "## Translation\n",
-            "Scores are on the test sets (Multi30k's of 2016) but for one column. BLEU "
-            "is sacrebleu's: on cased, detokenized text, and once more without regard "
-            "to case; ± is half the width of the 95 % interval over 1,000 resamplings "
-            "of the test sentences. chrF is sacrebleu's default, too (up to six "
-            "characters, no words, β = 2). Beam 4, α = 0.6, the mean of the last "
-            "checkpoints. Width, batch, dropout, rate and warm-up for Multi30k were "
-            "chosen by hand, for the Transformer, by the validation set from English "
-            "to German, in trials of which no other record is kept; depth, vocabulary "
-            "and smoothing were not searched, and averaging was only compared with the "
-            "last checkpoint, below. No other captions were at hand to test on, so "
-            "how the recipe does on others is not known. Seed 1 from English to German "
-            "is one of these trials: it has the recipe's configuration, but began "
-            "before the recipe was committed, so that the first two of the commits in "
-            "its file hold an older one. The other directions use the same recipe; "
-            "Tatoeba's differs in vocabulary and dropout, neither of which was "
-            "searched. The recurrent models keep batch, dropout and warm-up, but are "
-            "twice as wide, so their rate is lower by √2. The toy grammar has a recipe "
-            "of its own.\n",
-            _short_of_aim(results.get("multi30k_en_de", ())) + edition,
-            table(header, lines),
-        ]
+    header = "Text | Model | BLEU | Case ignored | BLEU, validation set | chrF"
+    header += " | Seeds | Million parameters | Million target tokens"
+    return section(
+        "Translation",
+        "Scores are on the test sets (Multi30k's of 2016) but for one column. BLEU "
+        "is sacrebleu's: on cased, detokenized text, and once more without regard "
+        "to case; ± is half the width of the 95 % interval over 1,000 resamplings "
+        "of the test sentences. chrF is sacrebleu's default, too (up to six "
+        "characters, no words, β = 2). Beam 4, α = 0.6, the mean of the last "
+        "checkpoints. Width, batch, dropout, rate and warm-up for Multi30k were "
+        "chosen by hand, for the Transformer, by the validation set from English "
+        "to German, in trials of which no other record is kept; depth, vocabulary "
+        "and smoothing were not searched, and averaging was only compared with the "
+        "last checkpoint, below. No other captions were at hand to test on, so "
+        "how the recipe does on others is not known. Seed 1 from English to German "
+        "is one of these trials: it has the recipe's configuration, but began "
+        "before the recipe was committed, so that the first two of the commits in "
+        "its file hold an older one. The other directions use the same recipe; "
+        "Tatoeba's differs in vocabulary and dropout, neither of which was "
+        "searched. The recurrent models keep batch, dropout and warm-up, but are "
+        "twice as wide, so their rate is lower by √2. The toy grammar has a recipe "
+        "of its own.\n",
+        _short_of_aim(results.get("multi30k_en_de", ())) + edition,
+        table(header, lines),
     )
 
 
 def _short_of_aim(results: Sequence[Result]) -> str:
-    """By how much Multi30k from English to German misses what was aimed at."""
+    """Say by how much Multi30k from English to German misses what was aimed at."""
     split = "test_2016_flickr"
     scores = [r["scores"][split] for r in finished(results) if split in r["scores"]]
     if not scores:
@@ -369,9 +366,8 @@ def _short_of_aim(results: Sequence[Result]) -> str:
 
 
 def ways_to_decode(result: Result) -> str:
-    """One checkpoint, decoded in every way."""
+    """Show one checkpoint, decoded in every way."""
     parts = [
-        "## Decoding: one model, many ways\n",
         f"The weights of `{result['run']}`: the mean of its last checkpoints, or the "
         "last one as it is. BLEU ± half the width of its 95 % interval over 1,000 "
         "resamplings of the sentences; p is how often chance alone makes as large a "
@@ -392,20 +388,22 @@ def ways_to_decode(result: Result) -> str:
             ]
             for name, score in of_split.items()
         ]
-        header = ["Decoding", "BLEU", "hyphens split", "case ignored", "Length", "p"]
+        header = "Decoding | BLEU | hyphens split | case ignored | Length | p"
         parts += [f"### {split}\n", table(header, rows)]
-    return "\n".join(parts)
+    return section("Decoding: one model, many ways", *parts)
 
 
 TREEBANKS = {
     "penn_treebank_sample": "Penn Treebank, NLTK's sample",
     "craft": "CRAFT",
     "craft_gum": "CRAFT, and GUM parsed by machine",
+    "craft_gum_words": "the same, words in the tree",
+    "craft_gum_plain": "the same, closing brackets without labels",
 }
 
 
 def parsing(results: Results) -> str:
-    """The book's own Table 4."""
+    """Show the book's own Table 4."""
     lines = []
     for name, treebank in TREEBANKS.items():
         if not (of_treebank := finished(results.get(f"parsing/{name}", []))):
@@ -432,9 +430,8 @@ def parsing(results: Results) -> str:
             )
     if not lines:
         return ""
-    header = ["Treebank", "Split", "Seeds", "% of outputs that are trees"]
-    header += ["F1 of these", "F1 of all", "Perplexity", "Beam, α"]
-    header += ["Million target tokens"]
+    header = "Treebank | Split | Seeds | % of outputs that are trees | F1 of these"
+    header += " | F1 of all | Perplexity | Beam, α | Million target tokens"
     tried = searches(results)
     counted = read_json(COUNTS)
     floor = " and ".join(
@@ -442,29 +439,23 @@ def parsing(results: Results) -> str:
         for name, treebank in TREEBANKS.items()
         if name in counted and results.get(f"parsing/{name}")
     )
-    return "\n".join(
-        [
-            "## Parsing\n",
-            "Labelled bracket F1 as EVALB counts it: of the outputs that are trees "
-            "over their sentence, and of all, any other output counting as one without "
-            "brackets. Beam and α were chosen on the validation set, with the first "
-            "seed. The paper's parser reached 91.3 with forty thousand trees of the "
-            "Wall Street Journal part and a model as wide as the big one. A tree that "
-            "branches to the right at every word needs no model; its F1 on the test "
-            "set: "
-            f"{floor}.\n",
-            table(header, lines),
-            *(
-                ["F1 of all on the validation set, by search:\n", tried]
-                if tried
-                else []
-            ),
-        ]
+    return section(
+        "Parsing",
+        "Labelled bracket F1 as EVALB counts it: of the outputs that are trees "
+        "over their sentence, and of all, any other output counting as one without "
+        "brackets. Beam and α were chosen on the validation set, with the first "
+        "seed. The paper's parser reached 91.3 with forty thousand trees of the "
+        "Wall Street Journal part and a model as wide as the big one. A tree that "
+        "branches to the right at every word needs no model; its F1 on the test "
+        "set: "
+        f"{floor}.\n",
+        table(header, lines),
+        *(["F1 of all on the validation set, by search:\n", tried] * bool(tried)),
     )
 
 
 def searches(results: Results) -> str:
-    """F1 of every search that the first seed tried on a treebank's validation set."""
+    """Show F1 of every search that the first seed tried on the validation set."""
     found = {
         treebank: {(one["beam_size"], one["alpha"]): one["score"] for one in tried}
         for name, treebank in TREEBANKS.items()
@@ -479,11 +470,11 @@ def searches(results: Results) -> str:
         for treebank, tried in found.items()
     ]
     header = ["Treebank", *(f"beam {beam}, α = {alpha}" for beam, alpha in ways)]
-    return table(header, rows)
+    return table(" | ".join(header), rows)
 
 
 def diverged(results: Results) -> str:
-    """Which runs came to no end."""
+    """Say which runs came to no end."""
     rows = [
         f"- `{result['name']}`: after step {result['training']['steps']:,}"
         for found in results.values()
@@ -493,7 +484,7 @@ def diverged(results: Results) -> str:
     if not rows:
         return ""
     text = "Runs that ended because their loss was no longer a finite number:\n"
-    return "\n".join(["## Diverged\n", text, *rows, ""])
+    return section("Diverged", text, *rows, "")
 
 
 OTHERS = {
@@ -503,8 +494,8 @@ OTHERS = {
     "heads": "[Attention Visualizations](../notebooks/attention_visualizations.ipynb): "
     "five Transformers on toy sentences",
     "constrained": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): the "
-    "parsers above, made to write nothing but trees (which are kept but for the first "
-    "seeds of the Penn sample and of CRAFT alone)",
+    "parsers above that write tags, made to write nothing but trees (which are kept "
+    "but for the first seeds of the Penn sample and of CRAFT alone)",
     "text": "[4](../notebooks/04_why_self_attention.ipynb), "
     "[5.1](../notebooks/05_1_training_data_and_batching.ipynb) and "
     "[6.2](../notebooks/06_2_model_variations.ipynb): counts of sentences, tokens and "
@@ -516,7 +507,7 @@ OTHERS = {
 
 
 def time_and_others(results: Results) -> str:
-    """How long all runs took, and what else was run for the book."""
+    """Say how long all runs took, and what else was run for the book."""
     every = [result for found in results.values() for result in found]
     if not every:
         return ""
@@ -530,16 +521,14 @@ def time_and_others(results: Results) -> str:
         f"The files have the wall time, too, but for {unknown} early runs; the machine "
         f"that those of {elsewhere} of these name is known only to have scored them. "
     )
-    return "\n".join(
-        [
-            "## Hours, and other runs\n",
-            f"The training steps of all {len(every)} runs above took {hours:.0f} "
-            "hours; `python -m results.make --show` gives each run's minutes. "
-            f"{told if unknown else ''}Some chapters also show what these scripts "
-            "made. Their recordings come with the package:\n",
-            *(f"- `results/{name}.py`, for {what}" for name, what in OTHERS.items()),
-            "",
-        ]
+    return section(
+        "Hours, and other runs",
+        f"The training steps of all {len(every)} runs above took {hours:.0f} "
+        "hours; `python -m results.make --show` gives each run's minutes. "
+        f"{told if unknown else ''}Some chapters also show what these scripts "
+        "made. Their recordings come with the package:\n",
+        *(f"- `results/{name}.py`, for {what}" for name, what in OTHERS.items()),
+        "",
     )
 
 
@@ -547,7 +536,7 @@ SECTIONS = (translation, parsing, table_3, label_smoothing, warm_up, diverged)
 
 
 def missing(results: Results) -> str:
-    """Which runs are still to be made."""
+    """Say which runs are still to be made."""
     planned = defaultdict(int)
     for run in RUNS:
         planned[run.experiment] += 1
@@ -559,11 +548,11 @@ def missing(results: Results) -> str:
     if not rows:
         return ""
     text = "Seeds that were trained, of those that are planned:\n"
-    return "\n".join(["## Still to be run\n", text, *rows, ""])
+    return section("Still to be run", text, *rows, "")
 
 
 def render(results: Results, decoded: Result | None = None) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [section(results) for section in SECTIONS]
     if decoded:
         parts.insert(1, ways_to_decode(decoded))
@@ -572,7 +561,7 @@ def render(results: Results, decoded: Result | None = None) -> str:
 
 
 def unbroken(page: str) -> str:
-    """The page with no line's end within a number, a range, an interval or an α."""
+    """Keep ends of lines out of numbers, ranges, intervals and α."""
     page = re.sub(r"(?<=\d) (?=±)", "\u00a0", page)
     page = re.sub(r"± (?=\d)", "±\u00a0", page)
     page = re.sub(r"α = (?=\d)", "α\u00a0=\u00a0", page)
@@ -585,7 +574,7 @@ KEPT += ("diverged", "searches")  # which only some have
 
 
 def kept(result: Result) -> Result:
-    """What chapters show of a result; of searches that were tried, the chosen one."""
+    """Return what chapters show of a result; of searches tried, the chosen one."""
     found = {key: result[key] for key in KEPT if key in result}
     if "searches" in result:
         search = result["configuration"]["search"]
@@ -595,7 +584,7 @@ def kept(result: Result) -> Result:
 
 
 def digest(results: Results, decoded: Result | None) -> str:
-    """What chapters read: of each experiment its seeds, and the ways to decode."""
+    """Return what chapters read: each experiment's seeds, and the ways to decode."""
     runs = {
         name: [*map(kept, of_name)]
         for name, of_name in sorted(results.items())

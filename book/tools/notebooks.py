@@ -88,7 +88,7 @@ PRESENT = {"torch", "ipython"}
 
 
 def setup_source() -> str:
-    """The setup cell's code, with the names from _config.yml and pyproject.toml."""
+    """Return the setup cell's code, with names from _config.yml and pyproject.toml."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     names = textwrap.wrap(" ".join(setup_dependencies()), 80)
     return SETUP_SOURCE.format(
@@ -98,7 +98,7 @@ def setup_source() -> str:
 
 
 def setup_dependencies() -> list[str]:
-    """Names of the package's dependencies that the setup cell sees to."""
+    """Return the names of the package's dependencies that the setup cell installs."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
     requirements = project["dependencies"] + project["optional-dependencies"]["book"]
@@ -107,7 +107,7 @@ def setup_dependencies() -> list[str]:
 
 
 def with_setup_cell(notebook: NotebookNode) -> NotebookNode:
-    """The notebook with the current setup cell as its first, whatever stood there."""
+    """Put the current setup cell first, in the place of an older one."""
     setup = nbformat.v4.new_code_cell(setup_source())
     cells = notebook.cells
     if cells and is_setup_cell(cells[0]):
@@ -121,7 +121,7 @@ def with_setup_cell(notebook: NotebookNode) -> NotebookNode:
 
 
 def with_closed_cells(notebook: NotebookNode) -> NotebookNode:
-    """The notebook with every titled cell closed, as its title says.
+    """Close every titled cell, as its title says.
 
     Raises:
         ValueError: A title is not one of those that are known.
@@ -148,7 +148,7 @@ def with_closed_cells(notebook: NotebookNode) -> NotebookNode:
 
 
 def with_head(notebook: NotebookNode, stem: str) -> NotebookNode:
-    """The notebook with the current line below its title."""
+    """Put the current line below the title."""
     cell = notebook.cells[1]
     title, *rest = cell.source.split("\n\n")
     if rest and rest[0].startswith("[Open in Colab]"):
@@ -158,7 +158,7 @@ def with_head(notebook: NotebookNode, stem: str) -> NotebookNode:
 
 
 def head(notebook: NotebookNode, stem: str) -> str:
-    """Where a chapter stands, how long it takes, what it builds and what checks it."""
+    """Say where a chapter stands, how long it takes, what it builds, what checks it."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     titles = make_map.chapter_titles()
     colab = config["launch_buttons"]["colab_url"] + config["repository"]["url"].replace(
@@ -188,7 +188,7 @@ def head(notebook: NotebookNode, stem: str) -> str:
 
 
 def reading_minutes(notebook: NotebookNode) -> int:
-    """Minutes for the text and the open code, in steps of five.
+    """Return the minutes for the text and the open code, in steps of five.
 
     A text of this kind is read at some 150 words a minute; a line of code takes as long
     as eight words.
@@ -203,7 +203,7 @@ def reading_minutes(notebook: NotebookNode) -> int:
 
 
 def is_setup_cell(cell: NotebookNode) -> bool:
-    """Whether a cell is a setup cell, of this version or of an older one."""
+    """Return whether a cell is a setup cell, of this version or of an older one."""
     return cell.cell_type == "code" and cell.source.startswith("# @title Setup:")
 
 
@@ -228,7 +228,7 @@ def execute(notebook: NotebookNode, folder: Path) -> float:
 
 
 def settle(notebook: NotebookNode, seconds: float | None = None) -> NotebookNode:
-    """The notebook without what changes from run to run or from machine to machine."""
+    """Remove what changes from run to run or from machine to machine."""
     previous = notebook.metadata.get("transformer_lite", {}).get("seconds")
     measured = previous if seconds is None else math.ceil(seconds)
     notebook.metadata = NotebookNode(
@@ -250,7 +250,7 @@ def settle(notebook: NotebookNode, seconds: float | None = None) -> NotebookNode
 
 
 def stable_id(cell: NotebookNode, seen: dict[str, int]) -> str:
-    """An id that follows from a cell's text, so that others' ids stay when it moves."""
+    """Return an id that follows from a cell's text, and so stays when it moves."""
     digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
     seen[digest] = seen.get(digest, 0) + 1
     return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
@@ -274,7 +274,7 @@ def refresh(path: Path, *, run: bool = True) -> float | None:
 
 
 def chosen(names: list[str]) -> list[Path]:
-    """Paths of the notebooks with these names, or of all.
+    """Return the paths of the notebooks with these names, or of all.
 
     Raises:
         ValueError: There is no notebook of that name.

@@ -32,8 +32,3 @@ def test_a_loop_makes_more_calls_for_longer_inputs():
 
     calls = [len(torch_calls(loop, torch.ones(n))) for n in (2, 20)]
     assert calls[1] - calls[0] == 18
-
-
-def test_what_a_function_raises_is_raised():
-    with pytest.raises(ValueError, match="wrong"):
-        torch_calls(lambda: (_ for _ in ()).throw(ValueError("wrong")))

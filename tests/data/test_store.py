@@ -1,105 +1,98 @@
-"""A ragged array is the same in memory and on disk."""
+"""What `prepare` wrote is read back as it was, or refused if it is damaged."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_lite.batching import Sequences
-from transformer_lite.data.journal import Progress, append_pairs
-from transformer_lite.data.store import load_sequences
+from transformer_lite.data.corpora import Corpus, SentencePair
+from transformer_lite.data.prepare import prepare
+from transformer_lite.data.store import PreparedCorpus, SideWriter, load_sequences
 
-LISTS = [[5, 7, 11], [], [13], [17, 19, 23, 29, 31]]
 ids = st.integers(0, 99_999)
+AGAIN = "run `prepare` again"
 
 
-def as_lists(sequences):
-    return [sequences[i].tolist() for i in range(len(sequences))]
-
-
-@settings(max_examples=40, deadline=None)
-@given(lists=st.lists(st.lists(ids, max_size=7), max_size=11))
-def test_sequences_are_what_they_were_made_of(lists):
-    assert as_lists(Sequences.from_lists(lists)) == lists
-
-
-def write(folder, lists, done=Progress()):  # noqa: B008, a tuple
-    """Write the lists as both sides of a split named train."""
-    text = ["" for _ in lists]
-    return append_pairs(folder, "train", done, [lists, lists], [text, text], len(lists))
-
-
-def load(folder):
+def loaded(folder, rows):
+    """The rows of ids, written as a side of a split and read back."""
+    with SideWriter(folder, "train", "src") as writer:
+        for row in rows:
+            writer.add("", row)
     return load_sequences(folder, "train", "src")
 
 
 @settings(max_examples=20, deadline=None)
-@given(lists=st.lists(st.lists(ids, max_size=5), max_size=7).filter(any))
-def test_sequences_come_back_from_disk(tmp_path_factory, lists):
-    folder = tmp_path_factory.mktemp("sequences")
-    write(folder, lists)
-    assert as_lists(load(folder)) == lists
+@given(rows=st.lists(st.lists(ids, max_size=5), max_size=7).filter(any))
+def test_ids_come_back_from_disk(tmp_path_factory, rows):
+    sequences = loaded(tmp_path_factory.mktemp("sequences"), rows)
+    assert [sequences[i].tolist() for i in range(len(sequences))] == rows
 
 
-def test_lengths_count_the_ids():
-    assert Sequences.from_lists(LISTS).lengths.tolist() == [3, 0, 1, 5]
-
-
-def test_a_generator_is_accepted():
-    assert as_lists(Sequences.from_lists(ids for ids in LISTS)) == LISTS
-
-
-def test_loaded_ids_are_memory_mapped(tmp_path):
-    write(tmp_path, LISTS)
-    row = load(tmp_path)[3]
+def test_ids_are_memory_mapped_four_bytes_each(tmp_path):
+    row = loaded(tmp_path, [[7] * 5003])[0]
     assert isinstance(row, np.memmap)
     assert not row.flags.writeable
-
-
-def test_ids_take_four_bytes_each_on_disk(tmp_path):
-    write(tmp_path, [[7] * 5003])
     assert (tmp_path / "train.src.ids").stat().st_size == 4 * 5003
 
 
-def test_missing_files_are_named_with_a_remedy(tmp_path):
-    with pytest.raises(ValueError, match=r"train\.src\.ids: .*run `prepare` again"):
-        load(tmp_path)
-
-
 @pytest.mark.parametrize("file", ["train.src.ids", "train.src.offsets"])
-def test_a_file_cut_short_anywhere_is_named_with_a_remedy(tmp_path, file):
-    write(tmp_path, LISTS)
+def test_a_file_cut_short_anywhere_is_refused(tmp_path, file):
+    loaded(tmp_path, [[5, 7, 11], [], [13], [17, 19, 23, 29, 31]])
     whole = (tmp_path / file).read_bytes()
     for length in range(len(whole) - 1):
         # What is left of a number at the end of a file of offsets is not read.
         (tmp_path / file).write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"train\.src\.ids: .*run `prepare` again"):
-            load(tmp_path)
+        with pytest.raises(ValueError, match=rf"train\.src\.ids: .*{AGAIN}"):
+            load_sequences(tmp_path, "train", "src")
 
 
-def test_ids_and_offsets_of_different_sets_are_refused(tmp_path):
-    write(tmp_path, LISTS)
-    np.array([0, 3, 4]).tofile(tmp_path / "train.src.offsets")
-    with pytest.raises(ValueError, match=r"train\.src\.ids: .*run `prepare` again"):
-        load(tmp_path)
+@pytest.fixture
+def folder(tmp_path):
+    pairs = [SentencePair("the dog", "der Hund"), SentencePair("a cat", "eine Katze")]
+    corpus = Corpus("small", {"train": pairs * 5, "valid": pairs}, ("en", "de"))
+    prepare(corpus, tmp_path / "out", 30, 20, skip_unusable=False)
+    return tmp_path / "out"
 
 
-@settings(max_examples=20, deadline=None)
-@given(
-    chunks=st.lists(
-        st.lists(st.lists(ids, min_size=1, max_size=5), max_size=5), min_size=1
-    ).filter(any)
+def read_all(folder):
+    corpus = PreparedCorpus(folder)
+    corpus.ids("valid")
+    corpus.text("valid")
+
+
+@pytest.mark.parametrize(
+    "name", ["valid.src.txt", "valid.tgt.txt", "valid.src.ids", "tokenizer.model"]
 )
-def test_sequences_can_be_written_piece_by_piece(tmp_path_factory, chunks):
-    folder, done = tmp_path_factory.mktemp("sequences"), Progress()
-    for chunk in chunks:
-        done = write(folder, chunk, done)
-    assert as_lists(load(folder)) == [row for chunk in chunks for row in chunk]
+def test_a_missing_file_is_named_with_a_remedy(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(ValueError, match=rf"{name}.*`prepare`"):
+        read_all(folder)
 
 
-def test_what_was_written_after_the_pairs_that_count_is_cut_off(tmp_path):
-    done = write(tmp_path, LISTS[:1])
-    write(tmp_path, [[97] * 19], done)
-    done = write(tmp_path, LISTS[1:3], done)
-    write(tmp_path, LISTS[3:], done)
-    assert as_lists(load(tmp_path)) == LISTS
+@pytest.mark.parametrize("parts", [["ids", "offsets"], ["txt"]])
+def test_files_of_another_split_are_refused(folder, parts):
+    for part in parts:
+        (folder / f"train.tgt.{part}").replace(folder / f"valid.tgt.{part}")
+    with pytest.raises(ValueError, match=rf"has 10 \w+ and not 2\); .*{AGAIN}"):
+        read_all(folder)
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "{}", "[]", '{"pairs": 3}'])
+def test_a_folder_that_is_no_prepared_corpus_is_named(tmp_path, content):
+    if content is not None:
+        (tmp_path / "corpus.json").write_text(content)
+    with pytest.raises(ValueError, match=rf"{tmp_path}: not a prepared .*`prepare`"):
+        PreparedCorpus(tmp_path)
+
+
+def test_the_folder_of_a_run_is_not_taken_for_a_corpus(tmp_path):
+    (tmp_path / "config.json").touch()
+    with pytest.raises(ValueError, match=r": a run; with --data name the folder that"):
+        PreparedCorpus(tmp_path)
+
+
+def test_a_split_that_does_not_exist_is_named_with_those_that_do(folder):
+    corpus = PreparedCorpus(folder)
+    for read in (corpus.ids, corpus.text):
+        with pytest.raises(ValueError, match=r'no split "tset"; name one of train, va'):
+            read("tset")

@@ -10,6 +10,10 @@ SAID = {
     "dog": "(NP XX )NP",
     "cat": "(NP NN NN )NP",
     "bird": "",
+    "rain falls": "(S (NP rain )NP (VP falls )VP )S",
+    "rain fell": "(S (NP rain )NP (VP falls )VP )S",
+    "rain": "(S (NP rain )NP (VP rain )VP )S",
+    "rain falls down": "(S (NP rain )NP (VP falls )VP )S",
 }
 
 
@@ -30,8 +34,8 @@ class Said(Translator):
 def parsed():
     warnings = []
 
-    def run(*lines):
-        return list(parse(Said(), lines, warnings.append)), warnings
+    def run(*lines, **options):
+        return list(parse(Said(), lines, warnings.append, **options)), warnings
 
     return run
 
@@ -52,6 +56,26 @@ def test_an_output_that_is_no_tree_is_named_and_left_empty(parsed):
     ]
 
 
+def test_a_tree_with_words_becomes_one_without_tags(parsed):
+    trees, warnings = parsed("rain falls", with_words=True)
+    assert trees == ["(S (NP rain) (VP falls))"]
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind", "detail"),
+    [
+        ("rain fell", "another word", "token 6, falls; the sentence has fell"),
+        ("rain", "more words than the sentence", "token 6, rain; 1 words"),
+        ("rain falls down", "fewer words than the sentence", "1 words are left"),
+    ],
+)
+def test_a_tree_over_other_words_is_none(parsed, sentence, kind, detail):
+    trees, warnings = parsed(sentence, with_words=True)
+    assert trees == [""]
+    assert warnings == [f"line 1: the output is no tree: {kind} ({detail})"]
+
+
 def test_an_empty_line_stays_empty(parsed):
     assert parsed("", "dog", "  ") == (["", "(NP (XX dog))", ""], [])
 
@@ -60,16 +84,3 @@ def test_a_line_that_is_too_long_is_named_once(parsed):
     trees, warnings = parsed("long", "dog")
     assert trees == ["", "(NP (XX dog))"]
     assert warnings == ["line 1: too long"]
-
-
-def test_no_more_lines_are_read_than_the_translator_asks_for():
-    read = []
-
-    def lines():
-        for line in ("dog", "dog"):
-            read.append(line)
-            yield line
-
-    trees = parse(Said(), lines(), print)
-    assert next(trees) == "(NP (XX dog))"
-    assert read == ["dog"]

@@ -2,17 +2,16 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from test_notebooks import ROOT
 
 from transformer_lite import Translator
-from transformer_lite.training.checkpoint import read_weights
-from transformer_lite.training.folder import PRETRAINED, RunFolder, find_run
+from transformer_lite.run_folder import PRETRAINED, RunFolder
+from transformer_lite.weights import read_weights
 
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 NAMES = sorted(path.name for path in PRETRAINED.iterdir())
 
 
@@ -27,7 +26,7 @@ def test_it_is_small(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_its_card_has_data_licence_scores_and_limits(name):
     card = (PRETRAINED / name / "README.md").read_text(encoding="utf-8")
-    result = json.loads((ROOT / f"results/{name}-1.json").read_text(encoding="utf-8"))
+    result = json.loads((RESULTS / f"{name}-1.json").read_text(encoding="utf-8"))
     assert f"{result['corpus']['pairs']['train']:,} sentence pairs" in card
     licence = {"multi30k": "non-commercial research", "tatoeba": "CC BY 2.0 FR"}
     assert licence[name.partition("_")[0]] in card
@@ -50,13 +49,6 @@ def test_its_card_has_data_licence_scores_and_limits(name):
 def test_it_translates(name, sentence, words):
     translation = Translator.load(name).translate(sentence)
     assert all(word in translation for word in words)
-
-
-def test_a_folder_of_the_same_name_comes_first(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert find_run("multi30k_en_de") == PRETRAINED / "multi30k_en_de"
-    shutil.copytree(PRETRAINED / "multi30k_en_de", "multi30k_en_de")
-    assert find_run("multi30k_en_de") == Path("multi30k_en_de")
 
 
 def test_an_unknown_name_is_told_which_there_are():

@@ -1,26 +1,26 @@
-"""Checkpoints are whole or absent, cannot run code, and average to their mean."""
+"""Checkpoints are whole or absent, cannot run code, and the right ones are kept."""
 
 import pickle
-import resource
 import signal
-from contextlib import contextmanager
 
-import numpy as np
 import pytest
 import torch
-from torch import nn
+from small_runs import (
+    interrupt,
+    names,
+    same_file,
+    same_weights,
+    saved_steps,
+    train,
+    trainer_of,
+    without_speed,
+)
 
-from transformer_lite.training import checkpoint
+from transformer_lite.run_folder import RunFolder
+from transformer_lite.training.checkpoint import load_training, save_training
+from transformer_lite.weights import average, read_weights
 
-
-def model_of(width=5, seed=3):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(3, width), nn.Linear(width, 2))
-
-
-def saved(path, seed=3, width=5):
-    checkpoint.save_weights(path, checkpoint.weights_of(model_of(width, seed)))
-    return path
+# The training state in its file
 
 
 class RunsCode:
@@ -33,190 +33,181 @@ class RunsCode:
         return open, (str(self.path), "w")
 
 
-def test_weights_come_back_bit_for_bit(tmp_path):
-    path = saved(tmp_path / "w.safetensors", seed=3)
-    other = model_of(seed=7)
-    checkpoint.load_weights(other, path)
-    for name, tensor in checkpoint.weights_of(model_of(seed=3)).items():
-        assert torch.equal(tensor, checkpoint.weights_of(other)[name])
-
-
-def test_loading_keeps_parameters_trainable(tmp_path):
-    model = model_of()
-    checkpoint.load_weights(model, saved(tmp_path / "w.safetensors"))
-    assert all(parameter.requires_grad for parameter in model.parameters())
-
-
-def test_a_transposed_tensor_can_be_saved(tmp_path):
-    matrix = torch.arange(6.0).view(2, 3).T
-    checkpoint.save_weights(tmp_path / "w.safetensors", {"matrix": matrix})
-    read = checkpoint.read_weights(tmp_path / "w.safetensors")["matrix"]
-    assert torch.equal(read, matrix)
-
-
-def test_training_state_comes_back(tmp_path):
-    state = {"step": 7, "position": (2, 3), "best": 0.5, "random": torch.arange(5)}
-    checkpoint.save_training(tmp_path / "t.training.pt", state)
-    loaded = checkpoint.load_training(tmp_path / "t.training.pt")
-    assert {**loaded, "random": None} == {**state, "random": None}
-    assert torch.equal(loaded["random"], state["random"])
-
-
-def test_average_of_one_checkpoint_is_itself(tmp_path):
-    path = saved(tmp_path / "w.safetensors")
-    averaged, own = checkpoint.average([path]), checkpoint.read_weights(path)
-    assert averaged.keys() == own.keys()
-    assert all(torch.equal(averaged[name], own[name]) for name in own)
-
-
-def test_average_of_three_is_numpys_mean(tmp_path):
-    paths = [saved(tmp_path / f"{s}.safetensors", seed=s) for s in (3, 5, 7)]
-    each = [checkpoint.read_weights(path) for path in paths]
-    averaged = checkpoint.average(paths)
-    assert len(averaged) == 4
-    for name, tensor in averaged.items():
-        stacked = np.stack([weights[name].double().numpy() for weights in each])
-        assert tensor.dtype == torch.float32
-        np.testing.assert_array_equal(
-            tensor.numpy(), stacked.mean(axis=0).astype(np.float32)
-        )
-
-
-def test_without_checkpoints_there_is_no_average():
-    with pytest.raises(ValueError, match="no checkpoints to average"):
-        checkpoint.average([])
-
-
-@pytest.mark.parametrize("other", ["width", "names"])
-def test_checkpoints_of_different_models_are_not_averaged(tmp_path, other):
-    one, two = saved(tmp_path / "1.safetensors"), tmp_path / "2.safetensors"
-    if other == "width":
-        saved(two, width=7)
-    else:
-        checkpoint.save_weights(two, {"name": torch.ones(3)})
-    with pytest.raises(ValueError, match=r"2\.safetensors: belongs to another model"):
-        checkpoint.average([one, two])
-
-
-def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
-    path, model = saved(tmp_path / "w.safetensors", width=7), model_of()
-    before = {n: t.clone() for n, t in checkpoint.weights_of(model).items()}
-    with pytest.raises(ValueError, match=r"w\.safetensors: .*another configuration"):
-        checkpoint.load_weights(model, path)
-    after = checkpoint.weights_of(model)
-    assert all(torch.equal(after[name], before[name]) for name in before)
-
-
-def test_weights_cut_short_anywhere_are_named_with_a_remedy(tmp_path):
-    (tmp_path / "checkpoints").mkdir()
-    path = saved(tmp_path / "checkpoints" / "w.safetensors")
-    whole = path.read_bytes()
-    for length in range(0, len(whole), 7):
-        path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"w\.safetensors: .*damaged.*delete it"):
-            checkpoint.read_weights(path)
-
-
-def test_a_missing_checkpoint_is_not_called_damaged(tmp_path):
-    with pytest.raises(ValueError, match=r"w\.safetensors: no such") as caught:
-        checkpoint.read_weights(tmp_path / "w.safetensors")
-    assert "delete it" not in str(caught.value)
-
-
-def test_a_training_state_cut_short_anywhere_is_named_with_a_remedy(tmp_path):
+@pytest.fixture
+def state(tmp_path):
+    """The file of a training state."""
     path = tmp_path / "t.training.pt"
-    checkpoint.save_training(path, {"step": 3, "random": torch.arange(7)})
-    whole = path.read_bytes()
+    save_training(path, {"step": 3, "moments": torch.arange(7)})
+    return path
+
+
+def test_training_state_comes_back(state):
+    loaded = load_training(state)
+    assert loaded["step"] == 3
+    assert torch.equal(loaded["moments"], torch.arange(7))
+
+
+def test_a_missing_training_state_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"t\.training\.pt: not found, .*one common"):
+        load_training(tmp_path / "t.training.pt")
+
+
+def test_a_training_state_cut_short_anywhere_is_named_with_a_remedy(state):
+    whole = state.read_bytes()
     for length in range(0, len(whole), 29):
-        path.write_bytes(whole[:length])
+        state.write_bytes(whole[:length])
         with pytest.raises(ValueError, match=r"t\.training\.pt: .*damaged.*delete"):
-            checkpoint.load_training(path)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"hello world", b"\x80\x02}q\x00.", b"PK\x03\x04", b"\n", b"\x80\x04I", b"e"],
-)
-def test_a_file_that_is_no_training_state_is_named(tmp_path, content):
-    path = tmp_path / "t.training.pt"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"t\.training\.pt: .*damaged"):
-        checkpoint.load_training(path)
+            load_training(state)
 
 
 def complaint(path):
-    """What loading a training state is refused with, if it is."""
+    """Return what a training state is refused with, if it is."""
     try:
-        checkpoint.load_training(path)
+        load_training(path)
     except ValueError as error:
         return str(error)
 
 
-def test_no_flipped_bit_of_a_training_state_gives_a_foreign_error(tmp_path):
-    path = tmp_path / "t.training.pt"
-    checkpoint.save_training(path, {"step": 3, "random": torch.arange(7)})
-    whole, complaints = path.read_bytes(), []
+def test_no_flipped_bit_of_a_training_state_gives_a_foreign_error(state):
+    whole, complaints = state.read_bytes(), []
     for place in range(0, len(whole), 5):
         damaged = bytearray(whole)
         damaged[place] ^= 0b100
-        path.write_bytes(damaged)
-        complaints.append(complaint(path))
+        state.write_bytes(damaged)
+        complaints.append(complaint(state))
     refused = [text for text in complaints if text]
     assert len(refused) >= 20
     assert all("t.training.pt: the training state is damaged" in t for t in refused)
 
 
-def test_a_missing_training_state_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"t\.training\.pt: "):
-        checkpoint.load_training(tmp_path / "t.training.pt")
-
-
 @pytest.mark.parametrize("writer", ["torch", "pickle"])
-def test_code_in_a_training_state_does_not_run(tmp_path, writer):
-    path, victim = tmp_path / "t.training.pt", tmp_path / "victim"
-    if writer == "torch":
-        torch.save({"step": RunsCode(victim)}, path)
-    else:
-        path.write_bytes(pickle.dumps({"step": RunsCode(victim)}, protocol=2))
-    with pytest.raises(ValueError, match=r"t\.training\.pt"):
-        checkpoint.load_training(path)
-    assert not victim.exists()
-
-
-def test_the_malicious_file_of_the_test_above_would_run(tmp_path):
+def test_code_in_a_training_state_does_not_run(state, tmp_path, writer):
     victim = tmp_path / "victim"
-    pickle.loads(pickle.dumps(RunsCode(victim))).close()
+    malicious = {"step": RunsCode(victim)}
+    if writer == "torch":
+        torch.save(malicious, state)
+    else:
+        state.write_bytes(pickle.dumps(malicious, protocol=2))
+    with pytest.raises(ValueError, match=r"t\.training\.pt"):
+        load_training(state)
+    assert not victim.exists()
+    pickle.loads(pickle.dumps(malicious))["step"].close()
     assert victim.exists()
 
 
-def test_pickled_weights_do_not_run(tmp_path):
-    path, victim = tmp_path / "w.safetensors", tmp_path / "victim"
-    torch.save({"weight": RunsCode(victim)}, path)
-    with pytest.raises(ValueError, match=r"w\.safetensors"):
-        checkpoint.read_weights(path)
-    assert not victim.exists()
+# What a run resumes from
 
 
-@contextmanager
-def nearly_full_disk():
-    """Let no file of this process grow beyond 4 KiB, as a full disk would."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a run that nothing interrupted."""
+    run = tmp_path_factory.mktemp("whole")
+    train(run)
+    return run
 
 
-@pytest.mark.parametrize("kind", ["weights", "training"])
-def test_a_checkpoint_that_does_not_fit_on_the_disk_leaves_the_old_one(tmp_path, kind):
-    path, large = tmp_path / "it", {"weight": torch.zeros(101, 103)}
-    save = {"weights": checkpoint.save_weights, "training": checkpoint.save_training}
-    save[kind](path, {"weight": torch.zeros(3)})
-    before = path.read_bytes()
-    with nearly_full_disk(), pytest.raises(OSError, match=r"it: cannot be written"):
-        save[kind](path, large)
-    assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["it"]
+@pytest.mark.parametrize("kind", [".safetensors", ".training.pt"])
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_damaged_newest_checkpoint_is_named_and_the_remedy_works(
+    whole, tmp_path, monkeypatch, kind, kept
+):
+    interrupt(tmp_path, monkeypatch, 8, "crash", average_checkpoints=kept)
+    newest = tmp_path / "checkpoints" / "step-00000006.safetensors"
+    damaged = newest.with_suffix(kind)
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(ValueError, match=rf"step-00000006\{kind}: .*delete it"):
+        trainer_of(tmp_path).train()
+    newest.unlink()
+    train(tmp_path)
+    assert same_file(whole, tmp_path)
+    assert without_speed(tmp_path) == without_speed(whole)
+
+
+def test_a_checkpoint_without_training_state_is_named(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 5, "crash")
+    (tmp_path / "checkpoints" / "step-00000003.training.pt").unlink()
+    with pytest.raises(ValueError, match=r"checkpoints: .*no \.training\.pt"):
+        trainer_of(tmp_path).train()
+
+
+def test_a_foreign_training_state_is_named(tmp_path):
+    train(tmp_path, max_steps=3)
+    save_training(tmp_path / "checkpoints" / "step-00000003.training.pt", {"step": 3})
+    with pytest.raises(ValueError, match=r"step-00000003\.training\.pt: .*delete it"):
+        trainer_of(tmp_path).train()
+
+
+def test_a_run_does_not_resume_from_another_models_checkpoint(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 5, "crash", d_ff=13)
+    with pytest.raises(ValueError, match=r"step-00000003\.safetensors: .*another"):
+        trainer_of(tmp_path).train()
+
+
+# Which checkpoints are written, kept and averaged
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, 5])
+def test_at_most_two_checkpoints_can_be_resumed_from(tmp_path, kept):
+    train(tmp_path, average_checkpoints=kept, checkpoint_every=1)
+    states = [name.removesuffix(".training.pt") for name in names(tmp_path, "*.pt")]
+    weights = [path.stem for path in RunFolder(tmp_path).step_checkpoints()]
+    assert len(weights) == max(kept, 2)  # one may be damaged
+    assert states == weights[-2:]
+
+
+def test_raising_the_interval_deletes_no_earlier_checkpoint(tmp_path):
+    train(tmp_path, max_steps=6, average_checkpoints=5)
+    train(tmp_path, max_steps=10, average_checkpoints=5, checkpoint_every=5)
+    assert saved_steps(tmp_path) == [3, 6, 10]
+
+
+def test_weights_of_steps_that_are_taken_again_are_not_averaged(tmp_path):
+    often = {"checkpoint_every": 2, "average_checkpoints": 50}
+    train(tmp_path, max_steps=8, **often)
+    (tmp_path / "checkpoints" / "step-00000008.training.pt").unlink()
+    train(tmp_path, max_steps=9, **often | {"checkpoint_every": 7})
+    assert saved_steps(tmp_path) == [2, 4, 6, 7, 9]
+
+
+def test_checkpoints_are_written_by_the_clock_where_minutes_are_given(tmp_path):
+    train(tmp_path, checkpoint_minutes=1e-9, average_checkpoints=4)
+    assert saved_steps(tmp_path) == [8, 9, 10, 11]
+
+
+def test_a_run_shorter_than_its_minutes_has_one_checkpoint(tmp_path):
+    train(tmp_path, checkpoint_minutes=1000.0)
+    assert saved_steps(tmp_path) == [11]
+
+
+def test_a_signal_at_a_regular_checkpoint_adds_none(tmp_path, monkeypatch):
+    interrupt(tmp_path, monkeypatch, 6, signal.SIGTERM)
+    assert saved_steps(tmp_path) == [3, 6]
+    assert not names(tmp_path, "*.stopped.*")
+
+
+@pytest.mark.parametrize("minutes", [None, 1e-9])
+def test_a_checkpoint_that_a_signal_caused_is_in_no_average(
+    tmp_path, monkeypatch, minutes
+):
+    interrupt(tmp_path, monkeypatch, 5, signal.SIGTERM)
+    assert names(tmp_path, "step-*.safetensors") == [
+        "step-00000003.safetensors",
+        "step-00000005.stopped.safetensors",
+    ]
+    train(tmp_path, average_checkpoints=50, checkpoint_minutes=minutes)
+    assert "step-00000003.safetensors" in names(tmp_path)
+    assert not names(tmp_path, "*00000005*")
+
+
+@pytest.mark.parametrize(("step", "averaged"), [(2, [2]), (5, [3, 5])])
+def test_a_run_that_is_to_end_where_a_signal_stopped_it_averages_its_weights(
+    tmp_path, monkeypatch, step, averaged
+):
+    interrupt(tmp_path, monkeypatch, step, signal.SIGTERM)
+    folder = RunFolder(tmp_path)
+    stopped = read_weights(folder.weights_after(step, stopped=True))
+    train(tmp_path, max_steps=step)
+    paths = [folder.weights_after(number) for number in averaged]
+    assert folder.resumable_checkpoints() == paths
+    assert same_weights(read_weights(paths[-1]), stopped)
+    assert same_weights(read_weights(folder.average), average(paths))

@@ -2,58 +2,43 @@
 
 import copy
 import math
-from dataclasses import replace
-from unittest import mock
 
 import pytest
 import torch
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from results.models import MODELS
-from transformer_lite.attention import explicit_attention, fused_attention
 from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
-from transformer_lite.layers import DecoderLayer
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
 from transformer_lite.tokenizer import PAD
-from transformer_lite.training import checkpoint
+from transformer_lite.training import step
 from transformer_lite.training.step import (
     Objective,
-    causal_attention,
+    evaluation_mode,
     train_step,
-    use_causal_kernels,
+    validate,
 )
 
-KERNEL = F.scaled_dot_product_attention
-
+SHAPE = {"vocab_size": 17, "num_layers": 1, "d_model": 6, "d_ff": 7, "num_heads": 2}
 ONE = Batch.from_ids([[5, 7], [11]], [[5, 7, 9], [11]])
 TWO = Batch.from_ids([[13, 5, 6, 8, 10]], [[13, 5, 6, 8, 10]])
 
 
 def objective_of(dropout=0.0, smoothing=0.1, precision="fp32"):
     torch.manual_seed(3)
-    shape = {"vocab_size": 17, "num_layers": 1, "d_model": 6, "d_ff": 7}
-    config = ModelConfig(**shape, num_heads=2, dropout=dropout, max_len=23)
-    return Objective(Transformer(config), smoothing, precision)
+    model = Transformer(ModelConfig(**SHAPE, dropout=dropout, max_len=23))
+    return Objective(model, smoothing, precision)
 
 
 def sgd(objective):
-    """An optimizer whose step is the gradient."""
-    return torch.optim.SGD(objective.parameters(), lr=1.0, fused=True)
-
-
-def numbers(report):
-    return (report.loss, report.nll, report.gradient_norm, report.tokens)
+    """Make an optimizer whose step is the gradient."""
+    return torch.optim.SGD(objective.parameters(), lr=1.0)
 
 
 def weights_of(objective):
-    weights = checkpoint.weights_of(objective.model)
-    return torch.cat([tensor.flatten() for tensor in weights.values()])
+    return torch.cat([p.detach().flatten() for p in objective.parameters()])
 
 
 def test_the_objective_is_the_loss_of_the_models_logits():
@@ -72,15 +57,10 @@ def test_a_step_on_two_batches_is_a_step_on_all_their_tokens():
     for batches in ([ONE, TWO], [both]):
         objective = objective_of().double()
         report = train_step(objective, batches, sgd(objective))
-        results.append((numbers(report), weights_of(objective)))
+        results.append((report[:4], weights_of(objective)))
     (one, first), (two, second) = results
     assert one == pytest.approx(two, rel=1e-6)
     assert_close(first, second, rtol=0, atol=1e-12)
-
-
-def test_a_step_counts_the_tokens_that_are_not_padding():
-    objective = objective_of()
-    assert train_step(objective, [ONE, TWO], sgd(objective)).tokens == 4 + 2 + 6
 
 
 def test_a_step_leaves_no_gradient_behind():
@@ -95,6 +75,16 @@ def test_the_gradients_norm_is_the_length_of_the_step():
     report = train_step(objective, [ONE, TWO], sgd(objective))
     length = (weights_of(objective) - before).norm().item()
     assert report.gradient_norm == pytest.approx(length, rel=1e-4)
+
+
+@pytest.mark.parametrize(("stop", "asked"), [([], False), ([15], True)])
+def test_a_report_says_whether_a_stop_was_asked_for(stop, asked):
+    objective = objective_of()
+    report = train_step(objective, [ONE], sgd(objective), stop=stop)
+    assert report.asked_to_stop is asked
+
+
+# Dropout
 
 
 def dropped(seed):
@@ -128,11 +118,18 @@ def test_two_batches_of_a_step_do_not_drop_the_same_entries():
     assert not torch.equal(*seen)
 
 
+# Steps that are not taken
+
+
+def spoil(objective, value=math.nan):
+    with torch.no_grad():
+        objective.model.encoder.layers[0].feed_forward.w_1.bias[0] = value
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_step_on_a_loss_that_is_no_number_is_not_taken(value):
     objective = objective_of()
-    with torch.no_grad():
-        objective.model.encoder.layers[0].feed_forward.w_1.bias[0] = value
+    spoil(objective, value)
     before = weights_of(objective).clone()
     assert not train_step(objective, [ONE], sgd(objective)).is_finite
     assert torch.equal(weights_of(objective).nan_to_num(), before.nan_to_num())
@@ -147,6 +144,20 @@ def test_a_step_on_a_gradient_that_is_no_number_is_not_taken():
     assert math.isfinite(report.loss)
     assert not report.is_finite
     assert torch.equal(weights_of(objective), before)
+
+
+def test_a_step_not_taken_leaves_adam_as_it_was():
+    objective = objective_of()
+    optimizer = adam(objective.parameters(), 0.01)
+    train_step(objective, [ONE], optimizer)
+    spoil(objective)
+    before = copy.deepcopy(optimizer.state_dict()["state"])
+    assert not train_step(objective, [ONE], optimizer).is_finite
+    for number, state in optimizer.state_dict()["state"].items():
+        assert all(torch.equal(state[name], before[number][name]) for name in state)
+
+
+# fp16
 
 
 def scaler_of(scale):
@@ -174,187 +185,46 @@ def test_a_step_beyond_fp16s_range_is_left_out_and_the_scale_halved():
     assert scaler.get_scale() == 2.0**39
 
 
-def test_an_optimizer_that_cannot_be_held_back_on_the_device_is_refused():
-    objective = objective_of()
-    unfused = torch.optim.SGD(objective.parameters(), lr=1.0)
-    with pytest.raises(ValueError, match="unfused SGD; make it with fused=True"):
-        train_step(objective, [ONE], unfused)
+# Validation
 
 
-def test_a_step_not_taken_leaves_adam_as_it_was():
-    objective = objective_of()
-    optimizer = adam(objective.parameters())
-    train_step(objective, [ONE], optimizer)
-    with torch.no_grad():
-        objective.model.encoder.layers[0].feed_forward.w_1.bias[0] = math.nan
-    before = copy.deepcopy(optimizer.state_dict()["state"])
-    assert not train_step(objective, [ONE], optimizer).is_finite
-    for number, state in optimizer.state_dict()["state"].items():
-        for name, tensor in state.items():
-            assert torch.equal(tensor, before[number][name])
+def test_validation_is_the_written_out_loss_of_all_logits(monkeypatch):
+    monkeypatch.setattr(step, "SCORED_AT_ONCE", 3)
+    model = objective_of().model
+    logits = model(ONE.src_ids, ONE.tgt_input)
+    expected = label_smoothed_loss(logits, ONE.labels, 0.1, PAD)
+    report = validate(model, [ONE], 0.1)
+    assert report.tokens == expected.tokens == 6
+    assert report.loss == pytest.approx(expected.loss.item() / 6, rel=1e-6)
+    assert report.nll == pytest.approx(expected.nll.item() / 6, rel=1e-6)
 
 
-def test_a_step_after_one_that_was_not_taken_is_taken():
-    objective = objective_of()
-    optimizer, bias = sgd(objective), objective.model.encoder.layers[0].feed_forward.w_1
-    value = bias.bias[0].item()
-    with torch.no_grad():
-        bias.bias[0] = math.nan
-    train_step(objective, [ONE], optimizer)
-    with torch.no_grad():
-        bias.bias[0] = value
-    before = weights_of(objective).clone()
-    assert train_step(objective, [ONE], optimizer).is_finite
-    assert not torch.equal(weights_of(objective), before)
+def test_validation_does_not_depend_on_how_sentences_are_batched():
+    rows = [5, 7], [11], [13, 5, 6]
+    apart, together = (
+        [Batch.from_ids([r], [r]) for r in rows],
+        Batch.from_ids(rows, rows),
+    )
+    model = objective_of().model
+    one, two = (validate(model, batches, 0.1) for batches in (apart, [together]))
+    assert one == pytest.approx(two, rel=1e-5)
 
 
-@pytest.mark.parametrize(("stop", "asked"), [([], False), ([15], True)])
-def test_a_report_says_whether_a_stop_was_asked_for(stop, asked):
-    objective = objective_of()
-    report = train_step(objective, [ONE], sgd(objective), stop=stop)
-    assert report.asked_to_stop is asked
+def test_validation_computes_in_the_precision_of_training():
+    model = objective_of().model
+    exact, half = (validate(model, [ONE, TWO], 0.1, p).loss for p in ("fp32", "bf16"))
+    assert exact != half
+    assert exact == pytest.approx(half, rel=0.01)
 
 
-def test_tokens_of_other_processes_count_too():
-    gradients = []
-    for tokens in (None, 60):
-        objective = objective_of().double()
-        before = weights_of(objective).clone()
-        train_step(objective, [ONE, TWO], sgd(objective), tokens=tokens)
-        gradients.append(weights_of(objective) - before)
-    assert_close(gradients[1] * 60, gradients[0] * 12, rtol=0, atol=1e-12)
+def test_validation_switches_dropout_off():
+    model = objective_of(dropout=0.5).model.train()
+    assert validate(model, [ONE], 0.1) == validate(model, [ONE], 0.1)
 
 
-# Masks that kernels make
-
-
-def gradients(objective, dropout_seed=7):
-    torch.manual_seed(dropout_seed)
-    part = objective(ONE.src_ids, ONE.tgt_input, ONE.labels, ONE.real)
-    return torch.autograd.grad(part.loss, list(objective.parameters()))
-
-
-def test_causal_kernels_give_the_gradients_of_the_causal_mask():
-    objective = objective_of(dropout=0.3).double()
-    expected = gradients(objective)
-    use_causal_kernels(objective.model)
-    with mock.patch.object(F, "scaled_dot_product_attention", wraps=KERNEL) as kernel:
-        own = gradients(objective)
-    assert [call.kwargs.get("is_causal", False) for call in kernel.mock_calls] == [
-        *(False, True, False)  # the encoder, the decoder's past, the encoder's output
-    ]
-    assert_close(own, expected, rtol=0, atol=1e-12)
-
-
-def test_causal_kernels_leave_other_masks_to_a_search():
-    objective = objective_of().double()
-    model = objective.model.eval()
-    beams = torch.tensor([[2, 5], [7, 11]])
-
-    def scores():
-        with torch.no_grad():
-            state = model.start(ONE.src_ids)
-            _, state = model.decoder.step(torch.tensor([[2], [2]]), state)
-            state = state.reorder(torch.zeros(2, 2, dtype=torch.int64))
-            return model.decoder.step(beams, state)[0]
-
-    expected = scores()
-    use_causal_kernels(model)
-    assert torch.equal(scores(), expected)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_model_that_is_compared_can_be_trained_by_causal_kernels(name):
-    config = ModelConfig(vocab_size=17, num_layers=2, d_model=6, d_ff=7, num_heads=2)
-    model = MODELS[name](config)
-    use_causal_kernels(model)
-    changed = [part for part in model.modules() if isinstance(part, DecoderLayer)]
-    assert len(changed) == (0 if name.startswith("recurrent") else 2)
-    assert all(p.self_attention.attention is causal_attention for p in changed)
-    assert all(p.cross_attention.attention is fused_attention for p in changed)
-
-
-def test_an_attention_that_is_written_out_stays_so():
-    torch.manual_seed(3)
-    config = ModelConfig(vocab_size=17, num_layers=1, d_model=6, d_ff=7, num_heads=2)
-    model = Transformer(replace(config, attention="explicit"))
-    use_causal_kernels(model)
-    attention = model.decoder.layers[0].self_attention.attention
-    assert attention is explicit_attention
-
-
-# What the host waits for
-
-WAITING = {"item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__"}
-WAITING |= {"__float__", "__index__", "masked_select", "unique", "is_nonzero"}
-# What these are once they have reached the dispatcher, whoever called them.
-ASKING = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal"}
-
-
-class HostReads(TorchFunctionMode):
-    """Counts the calls that make the host wait for what a device computes."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        name = getattr(function, "__name__", "")
-        if name in WAITING:
-            self.found.append(name)
-        return function(*args, **(kwargs or {}))
-
-
-class DispatchedReads(TorchDispatchMode):
-    """The same for calls that no Python code makes."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        name = operator._schema.name.removeprefix("aten::")
-        # Whoever indexes by a mask asks how often it is true.
-        indices = args[1] if name in {"index", "index_put", "index_put_"} else []
-        by_mask = any(x is not None and x.dtype == torch.bool for x in indices)
-        if name in ASKING or by_mask:
-            self.found.append(name)
-        return operator(*args, **(kwargs or {}))
-
-
-def reads_of(act):
-    with HostReads() as called, DispatchedReads() as dispatched:
-        result = act()
-    return called.found + dispatched.found, result
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda x: x.sum().item(),
-        lambda x: x.tolist(),
-        lambda x: bool(x.any()),
-        lambda x: x.nonzero(),
-        lambda x: x[x > 0],
-        lambda x: float(x[0]),
-    ],
-)
-def test_reads_are_counted(read):
-    assert reads_of(lambda: read(torch.ones(3)))[0]
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_a_step_reads_nothing_from_the_device(precision):
-    objective = objective_of(dropout=0.1, precision=precision)
-    optimizer = adam(objective.parameters())
-    scaler = scaler_of(2.0**10) if precision == "fp16" else None
-
-    def step():
-        return train_step(
-            objective, [ONE, TWO], optimizer, (1, 5), scaler=scaler, tokens=12
-        )
-
-    step()  # the first one makes Adam's moments
-    found, report = reads_of(step)
-    assert found == []
-    assert reads_of(lambda: report.loss)[0] == ["tolist"]
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_mode_ends_even_after_an_error(training):
+    model = objective_of().model.train(training)
+    with pytest.raises(KeyError), evaluation_mode(model):
+        raise KeyError
+    assert {module.training for module in model.modules()} == {training}

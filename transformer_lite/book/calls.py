@@ -28,7 +28,7 @@ class _Listening(TorchFunctionMode):
 
 
 def torch_calls(function: Callable[..., Any], *args: Any) -> list[str]:
-    """The names of PyTorch's functions that `function(*args)` calls, in order.
+    """List the PyTorch functions that `function(*args)` calls, in order.
 
     A function and the method of the same name count as one (`softmax`); what PyTorch
     itself calls inside of a function does not count, unless that is written in Python.

@@ -67,7 +67,7 @@ class Start(NamedTuple):
 def attention_explorer(
     maps: Mapping[str, AttentionMap], start: Start | None = None
 ) -> HTML:
-    """A page's own explorer of attention weights, in every layer and head.
+    """Make an explorer of attention weights in every layer and head.
 
     Args:
         maps: What can be chosen, by the name to choose it by.
@@ -142,7 +142,7 @@ def _check_start(start: Start, shown: AttentionMap) -> None:
 
 
 def _plain(shown: AttentionMap) -> dict:
-    """What the script reads: words, and for each head its weights in percent."""
+    """Return the words and each head's weights in percent, which the script reads."""
     percent = (100 * shown.weights.detach().double()).round().int().flatten(2)
     return {
         "queries": list(shown.queries),
@@ -152,7 +152,7 @@ def _plain(shown: AttentionMap) -> dict:
 
 
 def _style() -> str:
-    """The style sheet, with the dark colours where a page or the system is dark."""
+    """Return the style sheet, with dark colours where a page or the system is dark."""
     text = STYLE.read_text(encoding="utf-8")
     light = text.partition(".attention-explorer {\n")[2].partition("  background")[0]
     inside = ".attention-explorer"

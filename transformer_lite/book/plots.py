@@ -139,7 +139,7 @@ def plain_ticks(
 
 
 def show_source(*objects: type | Callable) -> Markdown:
-    """The package's own source of functions or classes, for a notebook to show."""
+    """Show the package's own source of functions or classes."""
     blocks = []
     for item in objects:
         path = Path(inspect.getsourcefile(inspect.unwrap(item)))
@@ -159,7 +159,7 @@ def attention_heatmap(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Axes:
-    """A heatmap of attention weights: a row for each query, a column for each key.
+    """Draw attention weights: a row for each query, a column for each key.
 
     Raises:
         ValueError: A row does not sum to 1, or labels and weights do not match.
@@ -193,7 +193,7 @@ def attention_lines(
     color: str = ATTENTION,
     smallest: float = SMALLEST_DRAWN,
 ) -> Axes:
-    """The paper's drawing of a head: a line from each query to each key it looks at.
+    """Draw a head as the paper does: a line from each query to each key it attends to.
 
     Args:
         rows: Queries whose lines are drawn, their words in bold; by default all.
@@ -240,13 +240,13 @@ def _check_sums(weights: Tensor) -> None:
 
 
 def _plain(value: int | float) -> str:
-    """A number without an exponent, and with commas from 10,000 on."""
+    """Write a number without an exponent, and with commas from 10,000 on."""
     text = f"{value:,.12f}" if abs(value) >= 10_000 else f"{value:.12f}"
     return text.rstrip("0").rstrip(".")
 
 
 def _numbers(weights: Tensor) -> list[list[str]]:
-    """What a heatmap prints into its cells: nothing where a weight is nearly 0."""
+    """Return what a heatmap prints: nothing where a weight is nearly 0."""
     return [
         [f"{weight:.2f}" if weight >= SMALLEST_PRINTED else "" for weight in row]
         for row in weights.tolist()

@@ -28,7 +28,7 @@ DIGEST = FOLDER / "results.json"
 
 
 def stored_runs(experiment: str) -> list[dict[str, Any]]:
-    """The results of an experiment, one for each seed.
+    """Return the results of an experiment, one for each seed.
 
     Args:
         experiment: Its name, such as "multi30k_en_de" or "table_3/base".
@@ -43,7 +43,7 @@ def stored_runs(experiment: str) -> list[dict[str, Any]]:
 
 
 def stored_decoding(split: str) -> dict[str, dict[str, Any]]:
-    """What each way to decode one model scores on a split, by the way's name.
+    """Return the scores of each way to decode one model on a split, by its name.
 
     Raises:
         ValueError: It was not decoded.
@@ -75,7 +75,7 @@ def lowered(words: Sequence[str]) -> list[str]:
 
 
 def toy_config(vocab_size: int) -> ModelConfig:
-    """The models' shape: two layers of four heads, and a width of 48."""
+    """Return the models' shape: two layers of four heads, 48 wide."""
     return ModelConfig(
         vocab_size=vocab_size,
         num_layers=2,
@@ -88,13 +88,13 @@ def toy_config(vocab_size: int) -> ModelConfig:
 
 
 def toy_words() -> list[str]:
-    """The models' vocabulary: the word of each id."""
+    """Return the models' vocabulary: the word of each id."""
     with safe_open(HEADS, "pt") as recording:
         return json.loads(recording.metadata()["words"])
 
 
 def toy_models() -> dict[int, Transformer]:
-    """The trained models by their seeds, in evaluation mode."""
+    """Load the trained models, in evaluation mode, by their seeds."""
     models = {}
     with safe_open(HEADS, "pt") as recording:
         metadata = recording.metadata()
@@ -113,7 +113,7 @@ def toy_models() -> dict[int, Transformer]:
 
 
 def own_name(name: str) -> str:
-    """The name that a tensor is kept by; the shared embedding is kept once."""
+    """Return the name that a tensor has in the file; the shared one is there once."""
     return name.replace("decoder.embedding", "encoder.embedding")
 
 

@@ -26,7 +26,7 @@ RECORDING = Path(__file__).with_name("recurrent.json")
 
 
 def recorded_runs() -> dict[str, dict[str, dict]]:
-    """What each recorded training gave, by the model's name and the seed."""
+    """Return what each recorded training gave, by the model's name and the seed."""
     return json.loads(RECORDING.read_text(encoding="utf-8"))["runs"]
 
 
@@ -48,7 +48,7 @@ class AdditiveAttention(nn.Module):
     ) -> tuple[
         Float[Tensor, "batch q_len d_model"], Float[Tensor, "batch q_len src_len"]
     ]:
-        """The weighted sum of the memory for each query, and the weights.
+        """Return the weighted sum of the memory for each query, and the weights.
 
         Args:
             keys: `w_k(memory)`, the same for all queries of a sentence.
@@ -72,7 +72,7 @@ class RecurrentEncoder(nn.Module):
     def forward(
         self, src_ids: Int[Tensor, "batch src_len"]
     ) -> tuple[Float[Tensor, "batch src_len d_model"], Float[Tensor, "batch d_model"]]:
-        """A vector for each source token, and one vector for the whole sentence.
+        """Return a vector for each source token, and one for the whole sentence.
 
         The one vector joins the states in which the two directions end.
         """
@@ -100,12 +100,12 @@ class RecurrentState(NamedTuple):
     """The state of the decoder's GRU."""
 
     def reorder(self, beams: Int[Tensor, "batch beams"]) -> "RecurrentState":
-        """The state in which beam j of sentence i continues old beam beams[i, j]."""
+        """Return the state in which beam j of sentence i continues beam beams[i, j]."""
         sentences = torch.arange(len(beams), device=beams.device)[:, None]
         return self._replace(hidden=self.hidden[sentences, beams])
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "RecurrentState":
-        """The state of these sentences alone; the others have left the batch."""
+        """Return the state of these sentences alone."""
         return RecurrentState(*(part[sentences] for part in self))
 
 
@@ -128,7 +128,7 @@ class RecurrentDecoder(nn.Module):
         summary: Float[Tensor, "batch d_model"],
         mask: Bool[Tensor, "batch src_len"],
     ) -> RecurrentState:
-        """The state before the first token, with one beam for each sentence."""
+        """Return the state before the first token, with one beam for each sentence."""
         hidden = torch.tanh(self.first(summary))[:, None]
         if self.attention is None:
             context = summary[:, None]
@@ -140,7 +140,7 @@ class RecurrentDecoder(nn.Module):
     ) -> tuple[
         Float[Tensor, "batch beams d_model"], Float[Tensor, "batch beams src_len"]
     ]:
-        """The context that each beam reads from the source, and the weights."""
+        """Return the context that each beam reads from the source, and the weights."""
         if self.attention is None:  # the same vector at every step
             context = state.memory.expand_as(state.hidden)
             return context, torch.ones_like(context[..., :1])
@@ -149,14 +149,14 @@ class RecurrentDecoder(nn.Module):
     def step(
         self, last_ids: Int[Tensor, "batch beams"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch beams vocab"], RecurrentState]:
-        """Scores for the token after `last_ids`, and the state that includes them."""
+        """Score the token after `last_ids`; return the state after them too."""
         output, state = self.advance(last_ids, state)
         return self.embedding.logits(output), state
 
     def advance(
         self, last_ids: Int[Tensor, "batch beams"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch beams d_model"], RecurrentState]:
-        """What the scores are made from, and the state that includes `last_ids`."""
+        """Return the vectors that are scored, and the state after `last_ids`."""
         context, _ = self.look(state)
         read = torch.cat([self.dropout(self.embedding(last_ids)), context], dim=-1)
         hidden = self.cell(read.flatten(0, 1), state.hidden.flatten(0, 1))
@@ -189,7 +189,7 @@ class RecurrentModel(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len vocab"]:
-        """Scores of the next token at each target position, teacher-forced."""
+        """Score the next token at each target position, teacher-forced."""
         return self.decoder.embedding.logits(self.hidden(src_ids, tgt_ids))
 
     def hidden(
@@ -197,7 +197,7 @@ class RecurrentModel(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """What `forward` makes its scores from, for a loss that scores by itself."""
+        """Return the vectors that `forward` scores, for a loss that scores them."""
         state, outputs = self.start(src_ids), []
         for last_ids in tgt_ids.split(1, dim=1):
             output, state = self.decoder.advance(last_ids, state)
@@ -205,7 +205,7 @@ class RecurrentModel(nn.Module):
         return torch.cat(outputs, dim=1)
 
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> RecurrentState:
-        """The decoder's state before the first token, the source having been read."""
+        """Read the source; return the decoder's state before the first token."""
         return self.decoder.start(*self.encoder(src_ids), src_ids != PAD)
 
     def weights(
@@ -213,7 +213,7 @@ class RecurrentModel(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len memory_len"]:
-        """What the decoder looked at before each next token, for a figure."""
+        """Return the attention weights before each next token, for a figure."""
         state, weights = self.start(src_ids), []
         for last_ids in tgt_ids.split(1, dim=1):
             weights.append(self.decoder.look(state)[1])

@@ -99,7 +99,7 @@ IT = {"er": "er", "e": "sie", "es": "es", "en": "ihn"}
 
 
 def agree(determiner: str, gender: str, case: str) -> tuple[str, str]:
-    """The German determiner and the ending of an adjective after it.
+    """Return the German determiner and the ending of an adjective after it.
 
     The determiner shows gender and case: der alte, den alten Hund. Where "ein" and
     "mein" have no ending, the adjective shows them instead: ein alter Hund.
@@ -133,7 +133,7 @@ class Phrase:
 
 
 def unit(english: str, german: str) -> Phrase:
-    """One German word that stands for one or more English ones."""
+    """Make a German word that stands for one or more English words."""
     words = tuple(map(Word, english.split()))
     return Phrase(words, (Word(german, words),))
 
@@ -151,13 +151,13 @@ def noun_phrase(article: str, noun: Noun, case: str, *adjectives: tuple) -> Phra
 
 
 def pronoun(antecedent: Phrase, case: str) -> Phrase:
-    """The English "it" and its translation: er, sie, es or ihn."""
+    """Make the English "it" and its translation: er, sie, es or ihn."""
     it = Word("it", refers_to=antecedent.english[-1])
     return Phrase((it,), (Word(IT[ENDINGS[case][antecedent.noun.gender]], (it,)),))
 
 
 def clause(order: str, subject: Phrase, verb: Verb, *others: Phrase) -> Phrase:
-    """A clause whose German verb comes "second", "first" or "last"."""
+    """Make a clause whose German verb comes "second", "first" or "last"."""
     prefix, _, stem = verb.german.rpartition("|")
     head, *particle = map(Word, verb.english.split())
     rest = sum(others, Phrase())
@@ -182,26 +182,26 @@ class Speaker:
         self.rng, self.used = rng, set()
 
     def choose(self, options: Sequence):
-        """One of the options, always more than a sentence uses up, not yet in it."""
+        """Choose an option that the sentence does not have yet."""
         while (chosen := self.rng.choice(options)) in self.used:
             continue
         self.used.add(chosen)
         return chosen
 
     def noun(self, kinds: tuple, case="nominative", articles=DEFINITE) -> Phrase:
-        """A noun of one of the kinds, every other time with an adjective."""
+        """Choose a noun of one of the kinds, every other time with an adjective."""
         noun = self.choose([noun for noun in NOUNS if noun.kind in kinds])
         fitting = [words for kinds, words in ADJECTIVES.items() if noun.kind in kinds]
         adjectives = [self.choose(sum(fitting, ()))] if self.rng.random() < 0.5 else []
         return noun_phrase(self.rng.choice(articles), noun, case, *adjectives)
 
     def verb(self, subject: str, complement: str) -> Verb:
-        """A verb for these kinds of subject and complement."""
+        """Choose a verb for these kinds of subject and complement."""
         verbs = [verb for verb in VERBS if subject in verb.subjects]
         return self.choose([verb for verb in verbs if complement in verb.objects])
 
     def event(self, order: str, subjects: tuple, kinds: tuple = ()) -> tuple:
-        """A clause, its subject, and its object if it has one of these kinds."""
+        """Make a clause, its subject, and its object if it has one of these kinds."""
         subject = self.noun(subjects, articles=ANY)
         kind, recipient = subject.noun.kind, []
         if not kinds:
@@ -214,7 +214,7 @@ class Speaker:
         return clause(order, subject, verb, *recipient, thing), subject, thing
 
     def opening(self) -> tuple[Phrase, str]:
-        """What precedes the main clause, and the order that the clause then has."""
+        """Choose what precedes the main clause, and the order that follows from it."""
         kind = self.rng.choice(("nothing", "adverb", "report", "subordinate clause"))
         if kind == "nothing":
             return Phrase(), "second"
@@ -227,7 +227,7 @@ class Speaker:
         return conjunction + self.event("last", PERSON)[0] + unit(",", ","), "first"
 
     def reference(self, order: str, subject: Phrase, thing: Phrase) -> Phrase:
-        """A second clause, with an "it" that can only mean one noun of the first."""
+        """Make a second clause, whose "it" can only mean one noun of the first."""
         because = unit("", ",") + unit(*self.choose(CONJUNCTIONS))
         share = self.rng.random()
         if subject.noun.kind == "animal":
@@ -245,12 +245,12 @@ class Speaker:
         return but + clause("second", self.noun(PERSON), verb, it)
 
     def state_of(self, phrase: Phrase, kinds: tuple) -> Phrase:
-        """What "it", the noun of the phrase, is: hungry, say, or broken."""
+        """Choose what the noun that "it" means is: hungry, say, or broken."""
         it, quality = pronoun(phrase, "nominative"), self.choose(ADJECTIVES[kinds])
         return clause("last", it, Verb("is", "ist"), unit(*quality))
 
     def sentence(self) -> Phrase:
-        """An opening, a clause and, most of the time, a second clause about "it"."""
+        """Make an opening, a clause and, mostly, a second clause about "it"."""
         opening, order = self.opening()
         kinds = self.rng.choice(((), EVERYTHING, THINGS, THINGS, THINGS))
         first, subject, thing = self.event(order, LIVING, kinds)
@@ -259,7 +259,7 @@ class Speaker:
 
 
 def split_words(sentence: str) -> list[str]:
-    """The words of a sentence; each comma and the full stop are words too."""
+    """Split a sentence into words; each comma and the full stop are words too."""
     return sentence.replace(",", " ,").replace(".", " .").split()
 
 
@@ -280,7 +280,7 @@ class ToyPair:
 
 
 def to_pair(phrase: Phrase) -> ToyPair:
-    """The pair of a finished phrase, with positions in place of words."""
+    """Make the pair of a finished phrase, with positions in place of words."""
     index = {word: i for i, word in enumerate(phrase.english)}
     links = ((i, s) for i, word in enumerate(phrase.german) for s in word.translates)
     its = (word for word in phrase.english if word.refers_to)

@@ -50,7 +50,7 @@ class Tree:
         return isinstance(self.children[0], str)
 
     def __str__(self) -> str:
-        """The tree in brackets, on one line: (NP (DT the) (NN dog))."""
+        """Write the tree in brackets, on one line: (NP (DT the) (NN dog))."""
         parts: list[str] = []
         # Without recursion: what a model says may be a thousand brackets deep.
         stack: list[Tree | str] = [self]
@@ -68,7 +68,7 @@ class Tree:
         return "".join(parts).lstrip()
 
     def tags(self) -> "list[Tree]":
-        """The tags with their words, in the sentence's order."""
+        """List the tags with their words, in the sentence's order."""
         stack, found = [self], []
         while stack:
             node = stack.pop()
@@ -79,7 +79,7 @@ class Tree:
         return found
 
     def words(self) -> list[str]:
-        """The words of the sentence."""
+        """List the words of the sentence."""
         return [tag.children[0] for tag in self.tags()]
 
 
@@ -145,7 +145,7 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
 
 
 def _closed(bracket: _Open, is_root: bool) -> Tree:
-    """The tree of a bracket that is closed."""
+    """Make the tree of a bracket that is closed."""
     words = [child for child in bracket.children if isinstance(child, str)]
     problem = None
     if not bracket.children:
@@ -161,7 +161,7 @@ def _closed(bracket: _Open, is_root: bool) -> Tree:
 
 
 def normalized(tree: Tree) -> Tree | None:
-    """The tree as parsers are trained and scored on it; None if no word is left.
+    """Return the tree that parsers are trained and scored on; None if no word is left.
 
     Functions and indices are cut off the labels (NP-SBJ-1 is NP), traces (-NONE-) and
     what is empty without them are removed. The root's label goes if one constituent
@@ -197,7 +197,7 @@ def _without_traces(tree: Tree) -> Tree | None:
 
 
 def linearized(tree: Tree) -> list[str]:
-    """The tree's tokens with tags: (S (NP DT NN )NP (VP VBZ )VP )S."""
+    """Return the tree's tokens with tags: (S (NP DT NN )NP (VP VBZ )VP )S."""
     tokens: list[str] = []
     stack: list[Tree | str] = [tree]
     while stack:
@@ -246,7 +246,7 @@ class TreeForm:
         return {"tags": tag, "XX": "XX", "words": word}[self.leaves]
 
     def symbols(self, tokens: Sequence[str]) -> list[str]:
-        """Those tokens that a vocabulary should keep whole: all that are no words."""
+        """Return the tokens that a vocabulary should keep whole: all but words."""
         if self.leaves != "words":
             return [*tokens]
         return [token for token in tokens if token[0] in "()"]
@@ -321,6 +321,6 @@ def tree_of(
 
 
 def words_of(sentence: str) -> list[str]:
-    """The words of a tokenized sentence as treebanks write them: brackets as -LRB-."""
+    """Return a sentence's words as treebanks write them: brackets as -LRB-."""
     text = unicodedata.normalize("NFC", sentence)
     return text.replace("(", "-LRB-").replace(")", "-RRB-").split()

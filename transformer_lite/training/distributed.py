@@ -43,7 +43,7 @@ class Processes:
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
-        """End every process if a user's mistake ends one of them in the block.
+        """Raise a mistake that one process finds in the block on all processes.
 
         Nothing inside the block may wait for the other processes.
 
@@ -71,8 +71,8 @@ ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
 def join_processes() -> Iterator[Processes]:
     """Join the processes that torchrun started; yield this process's place among them.
 
-    torchrun tells each by environment variables; without them a process is alone. Each
-    takes the GPU of its local rank, or the CPU where there is none.
+    torchrun describes the place by environment variables; without them a process is
+    alone. Each takes the GPU of its local rank, or the CPU if there is no GPU.
 
     Raises:
         ValueError: This machine has fewer GPUs than processes.

@@ -325,7 +325,7 @@ class Trainer:
         return time.monotonic() - self._last_save >= 60 * minutes
 
     def _gpu_memory(self) -> dict[str, float]:
-        """The most memory that the GPU has held, in GiB."""
+        """Return the most memory that the GPU has held, in GiB."""
         if self.processes.device.type != "cuda":
             return {}
         held = torch.cuda.max_memory_allocated(self.processes.device)

@@ -1,0 +1,90 @@
+"""The stored trainings are whole, and their translators translate what is new."""
+
+import json
+import re
+from itertools import combinations, islice
+
+import pytest
+import torch
+from safetensors import safe_open
+from unchecked import unchecked
+
+from results import heads
+from transformer_lite.book import recordings
+from transformer_lite.book.recordings import (
+    TRAIN_PAIRS,
+    pronoun_pairs,
+    stored_decoding,
+    stored_runs,
+    toy_batch,
+    toy_models,
+    toy_words,
+)
+from transformer_lite.tokenizer import PAD
+
+
+@pytest.fixture(scope="module")
+def models():
+    return toy_models()
+
+
+def test_an_experiment_has_a_run_for_each_seed():
+    assert [run["seed"] for run in stored_runs("multi30k_en_de")] == [1, 2, 3]
+    with pytest.raises(
+        ValueError, match=r"table_4: no result; there are .*table_3/base"
+    ):
+        stored_runs("table_4")
+    with pytest.raises(
+        ValueError, match="newstest: not decoded; there are valid, test"
+    ):
+        stored_decoding("newstest")
+
+
+def test_there_are_five_models_that_differ_and_drop_nothing(models):
+    assert list(models) == [1, 2, 3, 4, 5]
+    matrices = [m.encoder.layers[0].self_attention.w_q.weight for m in models.values()]
+    assert not any(torch.equal(*pair) for pair in combinations(matrices, 2))
+    assert not any(model.training for model in models.values())
+
+
+def test_it_is_kept_how_the_models_were_trained():
+    with safe_open(recordings.HEADS, "pt") as recording:
+        metadata = recording.metadata()
+    trained = {name: json.loads(value) for name, value in metadata.items()}
+    assert re.fullmatch("[0-9a-f]{12}", trained["commit"])
+    assert trained["steps"] == heads.STEPS
+    assert trained["train_pairs"] == TRAIN_PAIRS
+    assert {"versions", "hardware", "peak_rate", "batch_tokens"} <= trained.keys()
+
+
+def test_models_translate_sentences_that_they_have_not_seen(models):
+    with unchecked():
+        unseen = list(islice(pronoun_pairs(), TRAIN_PAIRS, TRAIN_PAIRS + 101))
+    batch = toy_batch(unseen, toy_words())
+    for model in models.values():
+        with torch.inference_mode():
+            guesses = model(batch.src_ids, batch.tgt_input).argmax(-1)
+        right = ((guesses == batch.labels) | (batch.labels == PAD)).all(dim=1)
+        assert right.double().mean() > 0.9
+
+
+def test_a_batch_holds_each_word_in_its_place():
+    words, pairs = toy_words(), list(islice(pronoun_pairs(), 7))
+    for pair, row in zip(pairs, toy_batch(pairs, words).src_ids.tolist(), strict=True):
+        read = [words[i] for i in row[: len(pair.source_words)]]
+        assert read == [word.lower() for word in pair.source_words]
+
+
+def test_what_is_trained_is_kept_as_the_chapter_reads_it(monkeypatch, tmp_path):
+    out = tmp_path / "heads.safetensors"
+    monkeypatch.setattr(heads, "require_clean", lambda: None)
+    monkeypatch.setattr(heads, "SEEDS", [7])
+    monkeypatch.setattr(heads, "STEPS", 2)
+    monkeypatch.setattr(heads, "TRAIN_PAIRS", 100)
+    with unchecked():
+        heads.main(out)
+    monkeypatch.setattr(recordings, "HEADS", out)
+    assert list(toy_models()) == [7]
+    words = toy_words()
+    assert words[:4] == ["PAD", "BOS", "EOS", "UNK"]
+    assert len(set(words)) == len(words)

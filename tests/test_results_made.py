@@ -1,0 +1,280 @@
+"""A run is made, stopped, resumed, scored and written down."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import jsonschema
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+from safetensors.torch import load_file
+
+from results import conditions, constrained, decoding, evidence, make, recurrent
+from results import release, scores, treebank_files
+from results.files import read_json, read_lines
+from results.models import MODELS
+from results.runs import CORPORA, Run
+from transformer_lite.book.recurrent import recorded_runs
+from transformer_lite.config import ModelConfig
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.trees import tree_of
+from transformer_lite.inference.scores import ValidationSamples
+from transformer_lite.inference.translator import Translator
+from transformer_lite.model import Transformer
+from transformer_lite.run_folder import RunFolder
+from transformer_lite.tokenizer import BOS, EOS, Tokenizer
+
+SMALL = Run(
+    name="group/small-1",
+    purpose="a test",
+    corpus="words",
+    recipe="toy",
+    changes={
+        "model": {"num_layers": 1, "d_model": 6, "d_ff": 7, "num_heads": 2},
+        "train": {"max_steps": 5, "validate_every": 2, "batch_tokens": 60},
+        "search": {"beam_size": 2, "max_extra": 3},
+    },
+    seed=5,
+    splits=("valid", "test"),
+    searches=((1, 0.0), (2, 0.6)),
+)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """The folder of a repository in which a small run was made."""
+    folder = tmp_path_factory.mktemp("repository")
+    words = "one two three four five six".split()
+    files = ""
+    for split, size in (("train", 30), ("valid", 3), ("test", 5)):
+        lines = [f"{words[i % 5]} {words[i % 6]} {i}\n" for i in range(size)]
+        (folder / f"{split}.en").write_text("".join(lines))
+        (folder / f"{split}.de").write_text("".join(reversed(lines)))
+        files += f" --{split} {split}.en {split}.de"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        command = f"files --source en --target de --vocab-size 40{files}"
+        patch.setitem(CORPORA, "words", command)
+        assert make.make(SMALL)
+        yield folder
+
+
+@pytest.fixture
+def made(repository, monkeypatch):
+    """The result of the run, and its repository as the working directory."""
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr(make, "RUNS", (SMALL,))
+    return read_json(SMALL.result)
+
+
+def require_schema(result):
+    clean = json.loads(json.dumps(result).replace("-dirty", ""))  # as commits are kept
+    jsonschema.validate(clean, read_json(conditions.ROOT / "results/schema.json"))
+
+
+def test_a_result_has_all_that_it_depends_on(made):
+    require_schema(made)
+    assert [point["step"] for point in made["curve"]] == [2, 4, 5]
+    text = (SMALL.data / "valid.tgt.txt").read_bytes()
+    checksum = hashlib.sha256(text).hexdigest()
+    assert made["corpus"]["sha256"]["valid.tgt"] == checksum
+    (session,) = made["sessions"]
+    assert session["commit"] == made["scored_at"]
+    assert session["hardware"] == made["hardware"]
+    tried = {one["score"]: one["beam_size"] for one in made["searches"]}
+    assert made["configuration"]["search"]["beam_size"] == tried[max(tried)]
+
+
+def test_scores_are_those_of_the_kept_outputs(made):
+    for split in SMALL.splits:
+        outputs = read_lines(SMALL.outputs(split))
+        references = PreparedCorpus(SMALL.data).text(split)[1]
+        found = sacrebleu.corpus_bleu(outputs, [references]).score
+        assert made["scores"][split]["bleu"] == pytest.approx(found, abs=1e-4)
+
+
+def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(made, monkeypatch):
+    class Stopping(ValidationSamples):
+        def __call__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return super().__call__()
+
+    run = replace(SMALL, name="group/stopped-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "ValidationSamples", Stopping)
+        assert not make.make(run)
+        assert not run.result.exists()
+    assert make.make(run)
+    result = read_json(run.result)
+    require_schema(result)
+    assert len(result["sessions"]) == 2
+    assert result["curve"] == made["curve"]
+    for split in SMALL.splits:
+        assert read_lines(run.outputs(split)) == read_lines(SMALL.outputs(split))
+
+
+def test_a_made_run_is_not_made_again(made, monkeypatch):
+    monkeypatch.setattr(make, "prepare", None)
+    assert make.make(SMALL)
+    assert make.main("group/*") == 0
+
+
+def test_another_text_than_that_of_the_stored_results_is_refused(made, monkeypatch):
+    made["corpus"]["sha256"]["train.src"] = 64 * "0"
+    monkeypatch.setattr(make, "read_json", lambda path: made)
+    with pytest.raises(ValueError, match="another text, or another vocabulary"):
+        make.prepare("words")
+
+
+def test_nothing_is_made_from_changes_that_are_not_committed(made, monkeypatch):
+    monkeypatch.setattr(make, "RUNS", (replace(SMALL, name="group/other-1"),))
+    monkeypatch.setattr(conditions, "commit", lambda: "0123456789ab-dirty")
+    with pytest.raises(SystemExit, match="commit your changes first"):
+        make.main()
+
+
+def test_runs_that_fail_are_named_and_the_others_are_made(made, monkeypatch):
+    program = Path("python").absolute()
+    program.write_text('#!/bin/sh\ncase "$4" in *bad*) exit 3;; esac\necho "$4"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(make.sys, "executable", str(program))
+    missing = "files --source a --target b --train x y --valid x y"
+    monkeypatch.setitem(CORPORA, "missing", missing)
+    runs = [replace(SMALL, name=name) for name in ("good-1", "bad-1", "good-2")]
+    runs.append(replace(SMALL, name="unprepared-1", corpus="missing"))
+    failed = make.make_all(runs, jobs=2)
+    assert {run.name for run in failed} == {"bad-1", "unprepared-1"}
+    assert Path("runs/results/good-2.log").read_text() == "good-2\n"
+
+
+class Diverging(Transformer):
+    """A model whose loss is no finite number."""
+
+    def hidden(self, *ids):
+        return super().hidden(*ids) * torch.nan
+
+
+def test_a_run_that_diverges_leaves_a_result_that_says_so(made, monkeypatch):
+    monkeypatch.setitem(MODELS, "diverging", Diverging)
+    run = replace(SMALL, name="group/diverging-1", model="diverging")
+    assert make.make(run)
+    result = read_json(run.result)
+    require_schema(result)
+    assert (result["diverged"], result["curve"], result["scores"]) == (True, [], {})
+
+
+@pytest.mark.parametrize("name", MODELS.keys() - {"Transformer"})
+def test_every_other_model_is_trained(made, name):
+    run = replace(SMALL, name=f"models/{name}-1", model=name, splits=(), searches=())
+    assert make.make(run)
+    assert read_json(run.result)["curve"][-1]["valid_loss"] < 5
+
+
+def test_every_way_to_decode_is_scored(made, monkeypatch):
+    monkeypatch.setattr(decoding, "RUNS", (SMALL,))
+    monkeypatch.setattr(decoding, "RUN", SMALL.name)
+    monkeypatch.setattr(decoding, "SPLITS", ("test",))
+    decoding.decode("0123456789ab")
+    result = read_json(decoding.RESULT)
+    schema = conditions.ROOT / "results/decoding.schema.json"
+    jsonschema.validate(result, read_json(schema))
+    _, references = PreparedCorpus(SMALL.data).text("test")
+    for system in decoding.systems():
+        lines = read_lines(decoding.outputs(system, "test"))
+        bleu = sacrebleu.corpus_bleu(lines, [references])
+        score = result["scores"]["test"][system.name]
+        assert score["bleu"] == pytest.approx(bleu.score)
+        assert score["length_ratio"] == bleu.sys_len / bleu.ref_len
+
+
+def test_a_checkpoint_for_readers_has_the_scores_of_its_card(made, monkeypatch):
+    for texts in (release.LICENCES, release.LIMITS, release.SCORING):
+        monkeypatch.setitem(texts, "words", "It knows numbers.")
+    release.release(SMALL, Path("small"))
+    sources, references = PreparedCorpus(SMALL.data).text("test")
+    outputs = Translator.load(Path("small").absolute()).translate(sources)
+    bleu = sacrebleu.corpus_bleu(outputs, [references]).score
+    card = Path("small/README.md").read_text(encoding="utf-8")
+    assert f"| test | {bleu:.1f} |" in card
+    assert "{" not in card
+    weights = load_file(RunFolder(Path("small")).average)
+    assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("change", ["results/new.py", "results/recipes/new.toml"])
+def test_a_commit_is_marked_where_code_was_changed(tmp_path, monkeypatch, change):
+    monkeypatch.setattr(conditions, "ROOT", tmp_path)
+    (tmp_path / "results/recipes").mkdir(parents=True)
+    (tmp_path / "results/base-1.json").write_text("before")
+    own = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in ("init -q", "add .", "commit -qm first"):
+        subprocess.run([*own, *words.split()], cwd=tmp_path, check=True)
+    (tmp_path / "results/base-1.json").unlink()  # to have it made again
+    at = conditions.commit()
+    (tmp_path / change).write_text("after")
+    assert conditions.commit() == f"{at}-dirty"
+
+
+def test_a_treebank_is_downloaded_and_checked(tmp_path, monkeypatch):
+    monkeypatch.delenv(treebank_files.DATA_VARIABLE, raising=False)
+    trees = {s: f"(S (NN {s}))" for s in treebank_files.SPLITS}
+    with zipfile.ZipFile(tmp_path / "treebank.zip", "w") as packed:
+        for number, split in ((159, "train"), (160, "valid"), (199, "test")):
+            packed.writestr(f"combined/wsj_0{number}.mrg", f"{trees[split]}\n")
+    texts = {f"craft-ids-{n}.txt": f"{n}\n" for n in ("train", "dev", "test")}
+    texts |= {"train.tree": trees["train"], "dev.tree": trees["valid"]}
+    texts |= {"test.tree": trees["test"], "splits.md": "# GUM\n"}
+    for split, name in treebank_files.THEIR_NAMES.items():
+        texts[f"GUM_bio_{name}.ptb"] = trees[split]
+        texts["splits.md"] += f"## {name}\n\n* GUM_bio_{name}\n* GUM_vlog_x\n"
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(
+        treebank_files, "published_file", lambda _, path, __: tmp_path / Path(path).name
+    )
+    for name, treebank in treebank_files.TREEBANKS.items():
+        with pytest.raises(ValueError, match="train has not the published text"):
+            treebank_files.get(name, tmp_path / name)
+        for split, text in trees.items():
+            checksum = hashlib.sha256(text.replace(" ", "").encode()).hexdigest()
+            monkeypatch.setitem(treebank.sha256, split, checksum)
+        treebank_files.get(name, tmp_path / name)
+        for split, text in trees.items():
+            assert (tmp_path / name / f"{split}.mrg").read_text().strip() == text
+
+
+KNOWN = ["(NP", "(S", ")NP", ")S", "DT", "NN"]
+
+
+def test_whatever_is_chosen_under_constraints_is_a_tree():
+    for seed in range(50):
+        random, beginning = Random(seed), constrained.Beginning(1 + seed % 7)
+        while allowed := beginning.may_follow(KNOWN):
+            beginning.add(random.choice(allowed))
+        assert tree_of(beginning.tokens, ["word"] * (1 + seed % 7))
+
+
+def test_the_likeliest_allowed_token_is_taken():
+    torch.manual_seed(0)
+    sentences = ["the dog barks", "a cat", "the cat sees a dog"]
+    tokenizer = Tokenizer.train(40 * sentences, 40, symbols=KNOWN)
+    shape = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
+    model = Transformer(ModelConfig(vocab_size=40, **shape)).eval()
+    found = constrained.parse(model, tokenizer, sentences, KNOWN)
+    for sentence, output in zip(sentences, found, strict=True):
+        beginning, ids = constrained.Beginning(len(sentence.split())), [BOS]
+        source = torch.tensor([[*tokenizer.encode(sentence), EOS]])
+        while allowed := beginning.may_follow(KNOWN):
+            likely = model(source, torch.tensor([ids]))[0, -1].tolist()
+            best = max(allowed, key=lambda t: likely[tokenizer.encode(t)[0]])
+            beginning.add(best)
+            ids.append(tokenizer.encode(best)[0])
+        assert output == " ".join(beginning.tokens)

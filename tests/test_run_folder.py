@@ -1,0 +1,73 @@
+"""Everything of a run has its place in its folder."""
+
+import pytest
+
+from transformer_lite.run_folder import RunFolder, find_run, training_path
+
+
+def test_a_half_written_file_is_no_checkpoint(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.checkpoints.mkdir()
+    paths = [folder.weights_after(step) for step in (3, 20, 100)]
+    stopped = folder.weights_after(50, stopped=True)
+    half = folder.weights_after(200)
+    half = half.with_name(half.name + ".partial")
+    for path in (*paths, stopped, half, folder.best):
+        path.write_bytes(b"weights")
+    assert folder.step_checkpoints() == paths
+    assert folder.resumable_checkpoints() == [*paths[:2], stopped, paths[2]]
+
+
+def test_the_training_state_lies_beside_the_weights(tmp_path):
+    path = training_path(RunFolder(tmp_path).weights_after(1000))
+    assert path == tmp_path / "checkpoints" / "step-00001000.training.pt"
+
+
+def test_the_weights_to_translate_with_are_the_average_the_best_or_the_newest(tmp_path):
+    folder = RunFolder(tmp_path)
+    with pytest.raises(ValueError, match="checkpoints: no checkpoint yet; run `train`"):
+        folder.default_weights()
+    folder.checkpoints.mkdir()
+    order = [folder.weights_after(n) for n in (3, 20)] + [folder.best, folder.average]
+    for path in order:
+        path.write_bytes(b"weights")
+        assert folder.default_weights() == path
+
+
+def test_a_model_of_the_package_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_run("multi30k_en_de").recipe().model.num_layers > 0
+    (tmp_path / "multi30k_en_de").mkdir()  # a folder of this name comes first
+    with pytest.raises(ValueError, match="multi30k_en_de: holds no run"):
+        find_run("multi30k_en_de").recipe()
+
+
+@pytest.mark.parametrize(
+    ("content", "languages"),
+    [(None, ("", "")), ('{"languages": ["en", "ko"]}', ("en", "ko"))],
+)
+def test_the_languages_are_those_of_the_training_data(tmp_path, content, languages):
+    if content:
+        (tmp_path / "corpus.json").write_text(content)
+    assert RunFolder(tmp_path).training_data()["languages"] == languages
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"7", b"{}", b'{"languages": 7}', b'{"a": "\xff"}']
+)
+def test_a_damaged_record_of_the_training_data_is_named(tmp_path, content):
+    (tmp_path / "corpus.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"corpus\.json: not a record .*; restore it"):
+        RunFolder(tmp_path).training_data()
+
+
+def test_a_missing_run_is_named(tmp_path):
+    with pytest.raises(ValueError, match="nowhere: holds no run; give a folder that"):
+        RunFolder(tmp_path / "nowhere").recipe()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "7", "{}", '{"data": 3}', '"a"'])
+def test_a_damaged_configuration_is_named(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=r"config\.json: not a run's configuration"):
+        RunFolder(tmp_path).recipe()
