@@ -22,7 +22,7 @@ from transformer_lite.config import TINY
 from transformer_lite.data.toy import generate_pairs
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
-from transformer_lite.optimizer import adam, noam_rate
+from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.search import greedy_search
 from transformer_lite.tokenizer import BOS, EOS, PAD, Tokenizer
 
@@ -52,16 +52,16 @@ def main(num_pairs: int, steps: int, batch_size: int) -> float:
     pairs = [(tokenizer.encode(src), tokenizer.encode(tgt)) for src, tgt in text]
     config = replace(TINY, vocab_size=tokenizer.vocab_size)
     model = Transformer(config)
-    optimizer = adam(model.parameters())
+    optimizer = adam(model.parameters(), rate=0.5)
+    schedule = noam_schedule(optimizer, config.d_model, warmup=150)
     for step, batch in enumerate(islice(batches(pairs, batch_size), steps), start=1):
-        for group in optimizer.param_groups:
-            group["lr"] = 0.5 * noam_rate(step, config.d_model, warmup=150)
         logits = model(batch.src_ids, batch.tgt_input)
         sums = label_smoothed_loss(logits, batch.labels, 0.1, PAD)
         loss = sums.loss / sums.tokens
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
         if step in (1, steps) or step % 50 == 0:
             print(f"step {step:4}   loss {loss.item():.3f}")
     model.eval()

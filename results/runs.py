@@ -190,7 +190,7 @@ def _parsing() -> Iterator[Run]:
             purpose=f"Parsing: {purpose}",
             corpus=corpus,
             recipe=recipe,
-            # On the AMD processor that makes them, bf16 trains 1.6 times as fast as fp32.
+            # On the processor that makes them bf16 trains 1.6 times as fast as fp32.
             changes=in_bf16 if recipe == "parsing_words" else {},
             seed=seed,
             splits=("valid", "test"),

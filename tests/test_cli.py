@@ -6,22 +6,16 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 
 import jaxtyping
 import pytest
 
-from transformer_lite import __version__
-from transformer_lite.cli import INTERRUPTED, VERBS, main
+from transformer_lite.cli import INTERRUPTED, main
 from transformer_lite.data.corpora import Corpus, SentencePair
-from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.inference.translator import Translator
 from transformer_lite.run_folder import RunFolder
 from transformer_lite.weights import average, read_weights
 
@@ -203,7 +197,7 @@ def test_prepare_refuses_a_folder_that_is_there_or_has_no_name(
     assert f"{tmp_path / 'data'}: already there; " in shown
     monkeypatch.chdir(tmp_path)
     shown = fails(capsys, "prepare", "toy", "--out", ".")
-    assert "does not name a new folder; give another --out" in shown
+    assert "does not name a new folder; give another" in shown
     assert contents(tmp_path) == {}
 
 

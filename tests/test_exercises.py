@@ -9,8 +9,9 @@ from importlib import import_module
 
 import nbformat
 import pytest
-from test_notebooks import PATHS, ROOT
+from loading import ROOT
 
+PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 WRONG = {path.stem: import_module(f"wrong_answers.{path.stem}").WRONG for path in PATHS}
 
 

@@ -3,9 +3,160 @@
 import json
 import re
 
-from loading import load_file
+import numpy as np
+import pytest
+from loading import load
+from test_paper import PRINTED
 
 from results import paper
 from results.conditions import ROOT
+from transformer_lite.book.recordings import stored_decoding, stored_runs
 
-page = load_file(ROOT / "book" / "tools" / "make_results.py")
+page = load("tools/make_results.py")
+
+
+def result(perplexity, bleu, seed=1):
+    """As much of a result as the page reads."""
+    return {
+        "seed": seed,
+        "parameters": 1_234_567,
+        "precision": "fp32",
+        "hardware": {"processor": "Z80", "cores": 2, "threads": 1, "gpu": None},
+        "training": {"minutes": 7.4},
+        "curve": [{"valid_perplexity": 99.0}, {"valid_perplexity": perplexity}],
+        "scores": {"valid": {"bleu": bleu}},
+    }
+
+
+def diverged(seed=1):
+    """The same of a run that ended before its first validation."""
+    return result(1.0, 1.0, seed) | {
+        "name": f"warmup/post_norm_1-{seed}",
+        "diverged": True,
+        "training": {"minutes": 0.5, "steps": 1234},
+        "curve": [],
+        "scores": {},
+    }
+
+
+def test_the_page_and_the_digest_are_current():
+    made = page.render(page.read(), page.read_decoding())
+    again = "run: python book/tools/make_results.py"
+    assert (ROOT / "book" / "results.md").read_text(encoding="utf-8") == made, again
+    digest = page.digest(page.read(), page.read_decoding())
+    assert page.DIGEST.read_text(encoding="utf-8") == digest, again
+    assert stored_runs("table_3/base")[0]["scores"]
+    with pytest.raises(ValueError, match=r"no result; there are .*table_3/base"):
+        stored_runs("table_4")
+    with pytest.raises(ValueError, match=r"newstest: not decoded; there are"):
+        stored_decoding("newstest")
+
+
+def test_chapter_6_2_has_the_papers_numbers():
+    notebook = (ROOT / "notebooks" / "06_2_model_variations.ipynb").read_text("utf-8")
+    sources = ["".join(cell["source"]) for cell in json.loads(notebook)["cells"]]
+    (table,) = [
+        found[1]
+        for source in sources
+        if (found := re.search(r'PRINTED = """(.+?)"""', source, re.S))
+    ]
+    entries = [entry.split() for entry in re.split(r"[|\n]", table) if entry.strip()]
+    scores = {row: (float(p), float(bleu)) for row, p, bleu, _ in entries}
+    assert scores == paper.TABLE_3
+    counts = {row: int(count) for row, _, _, count in entries if count != "-"}
+    assert counts == {row: PRINTED[row][-1] for row in counts}
+    assert len(counts) == sum(bool(cells[-1]) for cells in PRINTED.values())
+
+
+def test_table_3_shows_the_mean_and_the_range_of_seeds():
+    results = {
+        "table_3/base": [result(7.0, 30.0), result(8.0, 31.0, seed=2)],
+        "table_3/C1": [result(9.0, 25.0)],
+    }
+    base = "| base | 2 | 7.50 (7.00–8.00) | 30.5 (30.0–31.0) | 1.23 | 4.92 | 25.8 |"
+    lines = page.table_3(results).splitlines()
+    assert base in lines
+    assert "| C1 | 1 | 9.00 | 25.0 | 1.23 | 6.11 | 23.7 |" in lines
+    assert not [line for line in lines if "correlation" in line]
+    assert "- `table_3/E`: 0 of 2" in page.missing(results)
+
+
+def test_runs_that_diverged_are_shown_and_give_no_correlation():
+    both, one = [diverged(), diverged(2)], [result(99.0, 0.0), diverged(2)]
+    lines = page.warm_up({"warmup/post_norm_1": both, "warmup/pre_norm_1": one})
+    assert "| 1 | diverged | 99.0, 1 of 2 diverged |" in lines.splitlines()
+    listed = page.diverged({"warmup/post_norm_1": both}).splitlines()
+    assert "- `warmup/post_norm_1-2`: after step 1,234" in listed
+    rows = {
+        f"table_3/{row}": [result(7.0 + number, 30.0 - number)]
+        for number, row in enumerate(paper.TABLE_3)
+    }
+    assert "Rank correlation" in page.table_3(rows)
+    shown = page.table_3(rows | {"table_3/A1": one, "table_3/E": both})
+    assert "Rank correlation" not in shown
+    assert "| A1 | 2 | 99.00, 1 of 2 diverged | 0.0 |" in shown
+
+
+def test_translation_shows_both_ways_to_score():
+    found = result(7.0, 40.0) | {"model": "Transformer"}
+    found["corpus"] = {"name": "multi30k_en_de", "languages": ["en", "de"]}
+    found["training"] = {"minutes": 50.2, "target_tokens": 7_300_000}
+    found["scores"]["test_2016_flickr"] = {
+        "bleu": 38.8,
+        "half_width": 1.64,
+        "lowercased_bleu": 39.9,
+        "chrf": 64.0,
+    }
+    shown = page.translation({"multi30k_en_de": [found]})
+    cells = "Transformer | 38.8 ± 1.6 | 39.9 | 40.0 | 64.0 | 1 | 1.2 | 7.3"
+    assert f"| Multi30k, en–de | {cells} |" in shown.splitlines()
+
+
+def test_parsing_shows_what_is_no_tree_beside_the_scores_of_trees():
+    scores = {"sentences": 10, "well_formed": 45.67, "f1": 60.04, "perplexity": 2.5}
+    parsed = [
+        {
+            "configuration": {"search": {"beam_size": 4, "alpha": 0.3}},
+            "training": {"target_tokens": 1_000_000},
+            "searches": [{"beam_size": 4, "alpha": 0.3, "score": 12.345}],
+            "scores": {"test": scores | {"f1_all": f1_all}},
+        }
+        for f1_all in (10.0, 20.0)
+    ]
+    shown = page.parsing({"parsing/craft": parsed})
+    assert "| 2 | 45.7 (45.7–45.7) | 60.0 (60.0–60.0) | 15.0 (10.0–20.0) |" in shown
+    assert "| CRAFT | 12.3 |" in shown
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_rank_correlation_is_spearmans(seed):
+    # 1 - 6 Σd² / (n (n² - 1)), which holds where no two values are equal.
+    rng = np.random.default_rng(seed)
+    ours, theirs = rng.permutation(11), rng.permutation(11)
+    expected = 1 - 6 * ((ours - theirs) ** 2).sum() / (11 * (11**2 - 1))
+    assert page.rank_correlation(ours, theirs) == pytest.approx(expected)
+    # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: Pearson's correlation by hand.
+    found = page.rank_correlation([1, 5, 5, 9], [1, 2, 3, 4])
+    assert found == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+
+
+def test_the_readme_shows_what_the_runs_gave():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| \[`(\w+)`\].*? \| (\S+?),? .*?([\d,]+) (?:unseen )?pairs \| "
+        r"([\d.]+) % \| ([\d.]+) \|",
+        readme,
+        re.M,
+    )
+    results = [of_name[0] for of_name in page.read().values()]
+    assert [recipe for recipe, *_ in rows] == ["toy", "multi30k_de", "tatoeba_de"]
+    for recipe, split, pairs, exact, bleu in rows:
+        (result,) = (
+            found
+            for found in results
+            if found["recipe"] == recipe and f"results/{found['name']}.json" in readme
+        )
+        scores = result["scores"][split]
+        assert f"{scores['sentences']:,}" == pairs
+        assert f"{scores['exact_match']:.1f}" == exact
+        assert f"{scores['bleu']:.1f}" == bleu

@@ -6,7 +6,7 @@ states what differs.
 
 Paper: Table 3, §5
 Chapter: 06_2_model_variations
-Tests: tests/test_config.py, tests/test_recipe.py
+Tests: tests/test_config.py
 """
 
 import math
@@ -181,6 +181,7 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that no search can have."""
+        _require_types(self)
         for name in ("beam_size", "max_extra", "batch_sentences"):
             _require(self, name, getattr(self, name) >= 1, "give at least 1")
         _require(self, "alpha", 0 <= self.alpha <= 10, "give 0 to 10")

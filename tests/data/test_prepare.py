@@ -166,7 +166,9 @@ def test_an_interrupted_preparation_leaves_nothing(tmp_path):
 
 def test_an_existing_folder_is_left_alone(tmp_path):
     (tmp_path / "out").mkdir()
-    with pytest.raises(ValueError, match=r"out: already there; .*--out"):
+    with pytest.raises(
+        ValueError, match=r"out: already there; delete it or give another"
+    ):
         prepared(tmp_path)
     assert not list((tmp_path / "out").iterdir())
 

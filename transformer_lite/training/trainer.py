@@ -233,10 +233,11 @@ class Trainer:
             stop,
         )
         seconds = time.perf_counter() - begun
-        self.state.schedule.step()
         self.state.step += 1
         self.state.position = step.position
-        if not report.is_finite:
+        if report.is_finite:
+            self.state.schedule.step()
+        else:
             self._skip(report, step.batches, rate)
         speed = report.tokens / seconds
         if self.processes.rank == 0:
