@@ -2,6 +2,8 @@
 # clone with nothing but Python 3.11, 3.12 or 3.13.
 #
 #   make test         run the tests and compare every notebook with its stored outputs
+#   make lint         check the style and the order of imports
+#   make mutations    put known faults into the package; the tests must notice each
 #   make book         build the book; any warning is an error, and so is a page that
 #                     loads anything from another server
 #   make notebooks    run the notebooks again and store their outputs
@@ -35,10 +37,18 @@ export OMP_NUM_THREADS := 1
 # What Colab brings and the package needs; torch is the book's.
 COLAB := ipython==7.34.0 ipykernel==6.17.1 numpy==2.1.3 matplotlib==3.10.0 nbconvert
 
-.PHONY: test book notebooks processors plain avx2 colab results bench gpu clean
+.PHONY: test lint mutations book notebooks processors plain avx2 colab results bench gpu clean
 
 test: $(READY)
-	$(BIN)/python -m pytest --nbval --nbval-current-env -n 2 --dist loadfile $(TESTS)
+	$(BIN)/python -m pytest --nbval --nbval-current-env -n 2 --dist loadfile --durations=20 $(TESTS)
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+mutations: $(READY)
+	$(BIN)/python tests/mutations.py $(ONLY)
 
 book: $(READY)
 	$(BIN)/jupyter-book build . --toc book/_toc.yml -W --keep-going -n
@@ -83,8 +93,7 @@ bench: $(VENV_BENCH)/.installed
 	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)
 
 # Machines with a GPU come with a torch made for it, and often without a network.
-FOR_GPU := torch, sentencepiece, safetensors, tensorboard, jaxtyping, psutil, tqdm, \
-  filelock, pytest, hypothesis
+FOR_GPU := torch, sentencepiece, safetensors, jaxtyping, tqdm, filelock, pytest, hypothesis
 gpu:
 	$(PYTHON) -c 'import $(FOR_GPU)' 2>/dev/null || $(MAKE) $(READY)
 	if $(PYTHON) -c 'import $(FOR_GPU)' 2>/dev/null; then $(PYTHON) benchmarks/gpu.py; \

@@ -1,6 +1,5 @@
 """An exported model translates as the model of the package."""
 
-# ruff: noqa: D103
 
 import re
 import subprocess

@@ -1,6 +1,5 @@
 """Published models are found, read and translate."""
 
-# ruff: noqa: D103
 
 import io
 import re

@@ -1,6 +1,5 @@
 """Texts become the ids that the tokenizer of transformers gives them."""
 
-# ruff: noqa: D103
 
 import io
 import json
