@@ -103,7 +103,9 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
             print(f"FAILED  {corpus}: {error}", flush=True)
             failed += [run for run in runs if run.corpus == corpus]
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    # The second for the reason that transformer_lite/__main__.py gives.
+    threading = {"OMP_NUM_THREADS": str(threads), "GOMP_SPINCOUNT": "10000"}
+    environment = {**os.environ, **threading}
     processes: list[subprocess.Popen] = []
 
     def make_one(run: Run) -> None:
