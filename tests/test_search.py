@@ -86,6 +86,20 @@ def test_a_small_beam_finds_what_the_definition_finds(seed, lengths, beam_size, 
         assert hypothesis.score == pytest.approx(score, abs=1e-4)
 
 
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_a_sentence_that_is_done_finds_nothing_more_while_it_waits_in_the_batch(
+    beam_size,
+):
+    # Four of forty end early: too few to leave. With α = 10 a longer output would win.
+    chain = MarkovChain(sentences=40, seed=1)
+    chain.table[4:, ..., CHAIN_EOS] = -20.0
+    for sentence, found in enumerate(search_chain(chain, 40 * [8], beam_size, 10.0)):
+        ids, _ = chain.beam_search_by_lists(
+            sentence, 8, beam_size, lambda n: ((5 + n) / 6) ** 10
+        )
+        assert found.ids == ids
+
+
 @examples
 @given(seeds, st.integers(1, 5), st.sampled_from([3, 97]), st.integers(1, 12))
 def test_the_best_extensions_are_the_best_of_all(seed, beams, vocab, k):

@@ -153,8 +153,9 @@ SEVERAL_RESTARTS = 2
 """One for the process that a test kills, one because torchrun can lose an attempt.
 
 Where it shares no store, as the book has it for several machines, it looks for a free
-port and frees it again; seconds later the first process opens its store there. If
-another program has the port by then, this attempt fails.
+port and frees it again (`get_free_port`, called by PyTorch's
+distributed/elastic/rendezvous/api.py); seconds later the first process opens its store
+there. If another program has the port by then, this attempt fails.
 """
 
 
