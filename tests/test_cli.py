@@ -6,16 +6,20 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import jaxtyping
 import pytest
 
+from transformer_lite import __version__
 from transformer_lite.cli import INTERRUPTED, main
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.inference.translator import Translator
 from transformer_lite.run_folder import RunFolder
 from transformer_lite.weights import average, read_weights
 
@@ -365,3 +369,340 @@ def test_average_refuses_a_number_that_is_not_there(begun, capsys, last):
 def test_average_knows_the_models_of_the_package(capsys):
     shown = fails(capsys, "average", "multi30k_en_de")
     assert "multi30k_en_de/checkpoints: has 0 checkpoints, and 0 cannot be" in shown
+
+
+# translate
+
+
+def translations(trained, lines):
+    return Translator.load(trained).translate(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (b"", []),
+        (b"the red dog\n\n  \nthe\n", ["the red dog", "", "", "the"]),
+        (b"the red dog\r\n\r\nthe", ["the red dog", "", "the"]),
+    ],
+    ids=["nothing", "blank lines", "windows, no last line end"],
+)
+def test_translate_gives_a_line_for_each_line(trained, stdin, capsys, text, lines):
+    stdin(text)
+    run("translate", trained)
+    shown = capsys.readouterr()
+    expected = [translations(trained, [line])[0] if line else "" for line in lines]
+    assert shown.out == "".join(f"{line}\n" for line in expected)
+    assert re.search(r"weights: .*average\.safetensors", shown.err)
+
+
+def test_a_trained_model_copies_unseen_sentences_from_file_to_file(trained, tmp_path):
+    sources = sentences(20, seed=3)
+    text, out = write(tmp_path / "in", sources), tmp_path / "out"
+    run("translate", trained, text, "--out", out, "--beam", 2, "--alpha", 0.5)
+    written = out.read_text().split("\n")[:-1]
+    equal = [a == b for a, b in zip(sources, written, strict=True)]
+    assert sum(equal) >= 18
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "out"}
+
+
+def test_translate_keeps_the_lines_that_were_done_when_it_is_interrupted(
+    trained, capsys, tmp_path, monkeypatch
+):
+    def stream(*_, **__):
+        yield "half"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "stream", stream)
+    text, out = write(tmp_path / "in", ["the", "red"]), tmp_path / "out"
+    out.write_text("old")
+    assert ends("translate", trained, text, "--out", out) == INTERRUPTED
+    assert (tmp_path / "out.partial").read_text() == "half\n"
+    assert f"{out}.partial: holds the lines that were done" in capsys.readouterr().err
+    assert out.read_text() == "old"
+
+
+def test_a_line_that_cannot_be_used_does_not_lose_the_others(trained, capsys, stdin):
+    stdin(b"the\n\n" + b"dog " * 70 + b"\nf\xfcr\nt\0h\0\na blue cat\n")
+    assert ends("translate", trained) == 1
+    shown = capsys.readouterr()
+    first, last = translations(trained, ["the", "a blue cat"])
+    assert shown.out == f"{first}\n\n\n\n\n{last}\n"
+    assert re.search(r"line 3: \d+ tokens are more than .*left empty", shown.err)
+    assert "line 4: not UTF-8 (byte 2), convert the text; left empty" in shown.err
+    assert "line 5: a zero byte, convert the text" in shown.err
+
+
+class Feed(io.RawIOBase):
+    """Standard input that notes how much was written each time it is read."""
+
+    def __init__(self, lines, terminal):
+        self.lines, self.terminal, self.written = iter(lines), terminal, []
+
+    def readable(self):
+        return True
+
+    def isatty(self):
+        return self.terminal
+
+    def readline(self, size=-1):
+        self.written.append(sys.stdout.buffer.tell())
+        return next(self.lines, b"")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_behind_a_terminal_each_line_is_answered_at_once(
+    trained, monkeypatch, capsys, terminal
+):
+    feed = Feed([b"the\n", b"a\n", b"dog\n"], terminal)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=feed))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+    run("translate", trained)
+    written = feed.written
+    assert (written[0] < written[1] < written[2] < written[3]) == terminal
+    assert ("type a sentence" in capsys.readouterr().err) == terminal
+
+
+def test_translate_ends_when_nobody_reads_on(trained):
+    # The lines never end: a program that read them all first would never answer.
+    pipe = subprocess.PIPE
+    command = [*COMMAND, "translate", trained, "--beam", "1"]
+    with (
+        subprocess.Popen(["yes", "a blue cat"], stdout=pipe) as lines,
+        subprocess.Popen(
+            command, stdin=lines.stdout, stdout=pipe, stderr=pipe, cwd=ROOT
+        ) as translating,
+    ):
+        lines.stdout.close()
+        assert translating.stdout.readline().strip()
+        translating.stdout.close()
+        said = translating.stderr.read().decode()
+        assert translating.wait(timeout=60) == INTERRUPTED
+        lines.kill()
+    assert said.startswith("weights: ")
+    assert "Traceback" not in said
+
+
+# evaluate
+
+
+def test_evaluate_shows_and_writes_the_same_scores(trained, data, tmp_path, capsys):
+    files = ["--json", tmp_path / "scores.json", "--translations", tmp_path / "out.txt"]
+    run("evaluate", trained, *files)
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    shown = capsys.readouterr().out
+    table = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert table.keys() == scores.keys()
+    assert scores["sentences"] == 20
+    assert scores["exact_match"] >= 90
+    assert scores["loss"] > 0
+    assert float(table["bleu"]) == pytest.approx(scores["bleu"], abs=0.005)
+    sources, _ = PreparedCorpus(data).text("test")
+    expected = translations(trained, sources)
+    assert (tmp_path / "out.txt").read_text().split("\n") == [*expected, ""]
+    run("evaluate", trained, "--split", "valid", "--tokenize", "char")
+    assert "|tok:char|" in capsys.readouterr().out
+
+
+def test_evaluate_has_the_bleu_of_sacrebleus_command_line(trained, tmp_path, data):
+    # References with another last word, or every score would be 100.
+    splits = {"train": sentences(200), "valid": sentences(20, seed=2)}
+    options = files_in(tmp_path, **splits, test=sentences(20, seed=3))
+    write(tmp_path / "test.tgt", [f"{line} too" for line in sentences(20, seed=3)])
+    run("prepare", *options, "--vocab-size", 60)
+    shutil.copy(data / "tokenizer.model", tmp_path / "data")
+    files = ["--json", tmp_path / "scores.json", "--translations", tmp_path / "out"]
+    run("evaluate", trained, "--data", tmp_path / "data", *files)
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    command = ["sacrebleu", "test.tgt", "-i", "out", "-m", "bleu", "-w", "9"]
+    shown = subprocess.run(
+        [sys.executable, "-m", *command],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    ).stdout
+    bleu = json.loads(shown)
+    assert 5 < scores["bleu"] < 95
+    assert bleu["score"] == pytest.approx(scores["bleu"], abs=1e-8)
+    assert bleu["signature"] == scores["signature"]
+
+
+def test_evaluate_takes_pairs_longer_than_a_batch(trained, data, tmp_path):
+    longest = 1 + max(int(s.lengths.max()) for s in PreparedCorpus(data).ids("test"))
+    copy = shutil.copytree(trained, tmp_path / "run")
+    settings = json.loads((copy / "config.json").read_text())
+    settings["train"]["batch_tokens"] = longest - 1
+    (copy / "config.json").write_text(json.dumps(settings))
+    run("evaluate", copy, "--json", tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())["loss"] > 0
+
+
+def test_evaluate_notes_that_a_corpus_is_another(begun, data, tmp_path, capsys):
+    splits = {"train": sentences(201), "valid": sentences(5), "test": sentences(5)}
+    other = tmp_path / "data"
+    run("prepare", *files_in(tmp_path, **splits), "--vocab-size", 50)
+    shown = fails(capsys, "evaluate", begun, "--data", other)
+    assert f"{other}: has another vocabulary than {begun}; give --data" in shown
+    shutil.copy(data / "tokenizer.model", other)
+    run("evaluate", begun, "--data", other)
+    note = f"note: {other} is not the corpus that {begun} was trained on"
+    assert note in capsys.readouterr().err
+    run("evaluate", begun)
+    assert "note: " not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--tokenize zhh", "tokenize = 'zhh'"),
+        ("--split tset", 'no split "tset"; name one of train, valid, test'),
+        ("--data nowhere", "nowhere: not a prepared corpus; run `prepare`"),
+        ("--json {folder}/text/x.json", "x.json: cannot be written"),
+        ("--translations {folder}", "{folder}: a folder; give the name of a file"),
+        ("--beam 0", "beam_size = 0 is impossible; give at least 1"),
+    ],
+)
+def test_evaluate_refuses_before_all_the_work(
+    trained, tmp_path, capsys, monkeypatch, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Translator, "load", None)
+    text = write(tmp_path / "text", ["no folder"])
+    given = words.format(folder=tmp_path).split()
+    shown = fails(capsys, "evaluate", trained, *given)
+    assert message.format(folder=tmp_path) in shown
+    assert list(tmp_path.iterdir()) == [text]
+
+
+# What is wrong with a run
+
+
+@pytest.mark.parametrize("verb", ["average", "translate", "evaluate"])
+def test_a_run_that_is_not_whole_is_named(begun, capsys, stdin, verb):
+    stdin(b"the\n")
+    assert f"{begun}-2: holds no run; give" in fails(capsys, verb, f"{begun}-2")
+    last = ["--last", 1] if verb == "average" else []
+    for length in (500, 0):
+        for path in (begun / "checkpoints").glob("*.safetensors"):
+            path.write_bytes(path.read_bytes()[:length])
+        shown = fails(capsys, verb, begun, *last)
+        assert re.search(r"(average|step-00000002)\.safetensors: .*damaged", shown)
+    for path in (begun / "checkpoints").iterdir():
+        path.unlink()
+    shown = fails(capsys, verb, begun)
+    assert re.search(rf"{begun / 'checkpoints'}: .*checkpoint.*;", shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("{run} no.txt", "no.txt: no such file; give a text file, or pipe text in"),
+        ("{run} {text} --out {text}", "is the text to translate; give another --out"),
+        ("{run} {text} --out {run}", "a folder; give"),
+        ("{run} {text} --weights {text}", "text: the checkpoint is damaged"),
+        ("{run} {text} --weights no.safetensors", "no.safetensors: "),
+        ("{data} {text}", "holds no run; give a folder that `train` wrote"),
+        ("multi30k_en_ed {text}", "did you mean multi30k_en_de?"),
+    ],
+)
+def test_translate_names_what_is_not_there(
+    trained, data, capsys, tmp_path, words, message
+):
+    text = write(tmp_path / "text", ["the"])
+    words = words.format(run=trained, data=data, text=text).split()
+    assert message in fails(capsys, "translate", *words)
+    assert contents(tmp_path) == {text: b"the\n"}
+
+
+@pytest.mark.parametrize("content", [b"", b"no model", None])
+def test_a_damaged_tokenizer_is_named(begun, capsys, stdin, content):
+    path = begun / "tokenizer.model"
+    path.unlink() if content is None else path.write_bytes(content)
+    stdin(b"the\n")
+    assert "tokenizer.model: " in fails(capsys, "translate", begun)
+
+
+# All verbs
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ("", 2, "usage: transformer-lite VERB"),
+        ("--help", 0, "usage: transformer-lite VERB"),
+        ("--version", 0, f"transformer-lite {__version__}\n"),
+        ("tranlsate", 2, 'no verb "tranlsate"; did you mean translate?'),
+        ("prepare toy", 2, "--out"),
+        ("prepare toy --ou x", 2, "Unrecognized options"),
+        ("train", 2, "RECIPE is a .toml file or one of"),
+        ("train --help", 0, "RECIPE is a .toml file or one of"),
+        ("train --num-heads 2 toy", 2, "the recipe comes before the options"),
+        ("train toy --steps=3", 2, "--steps=3"),
+        ("train toy --train.seed x", 2, "--train.seed"),
+        ("train toy --model.positions no", 2, "'sinusoidal', 'learned'"),
+        ("train toy --help", 0, "--model.num-layers INT"),
+        ("translate", 2, "PATH"),
+    ],
+)
+def test_a_command_is_answered_without_a_traceback(capsys, words, status, message):
+    with pytest.raises(SystemExit) as ended:
+        run(*words.split())
+        sys.exit(0)
+    assert ended.value.code == status
+    shown = capsys.readouterr()
+    assert message in (shown.err if status else shown.out)
+
+
+def test_want_of_memory_is_one_line_and_our_own_mistakes_are_not_hidden(
+    begun, capsys, monkeypatch
+):
+    errors = [MemoryError("step 3: give smaller batches"), RuntimeError("a mistake")]
+
+    def spoil(*_):
+        raise errors.pop(0)
+
+    monkeypatch.setattr("transformer_lite.training.run.train_recipe", spoil)
+    recipe = begun.parent / "recipe.toml"
+    assert "step 3: give smaller batches" in fails(capsys, "train", recipe)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        run("train", recipe)
+
+
+# A process of its own: the tests themselves have long imported everything.
+UNWANTED = """
+import sys
+from transformer_lite import cli
+try:
+    cli.main(sys.argv[1:])
+except SystemExit:
+    pass
+slow = {"torch", "sacrebleu", "pooch", "tensorboard", "matplotlib", "IPython"}
+assert not slow & set(sys.modules), slow & set(sys.modules)
+"""
+
+
+@pytest.mark.parametrize("words", ["train toy --help", "prepare", "tranlsate"])
+def test_help_and_mistakes_import_nothing_slow(words):
+    command = [sys.executable, "-c", UNWANTED, *words.split()]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+
+
+def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(tmp_path):
+    (tmp_path / "torch.py").write_text(
+        "import time\nprint('loading', flush=True)\ntime.sleep(60)"
+    )
+    with subprocess.Popen(
+        [*COMMAND, "translate", "multi30k_en_de"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        # Test workers ignore Ctrl-C, and a child would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        assert process.stdout.readline() == b"loading\n"
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1].decode()
+    assert said == "transformer-lite translate: interrupted\n"
+    assert process.returncode == INTERRUPTED

@@ -160,7 +160,8 @@ def train(words: Sequence[str]) -> None:
         print(
             "usage: transformer-lite train RECIPE [OPTIONS]\n\n"
             f"RECIPE is a .toml file or one of {names}.\n"
-            "transformer-lite train RECIPE --help shows the options."
+            "transformer-lite train RECIPE --help shows the options.",
+            file=sys.stdout if words else sys.stderr,
         )
         sys.exit(0 if words else 2)
     name, *options = words

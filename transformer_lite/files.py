@@ -47,13 +47,19 @@ def require_writable(path: Path) -> None:
     """Check that a file can be written, before hours of work depend on it.
 
     Raises:
-        ValueError: `path` is a folder.
-        OSError: The folder cannot be made or may not be written to.
+        ValueError: It cannot: it is a folder, or its folder may not be written to.
     """
     if path.is_dir():
         raise ValueError(f"{path}: a folder; give the name of a file")
-    write_whole(path.with_name(path.name + ".test"), Path.touch)
-    path.with_name(path.name + ".test").unlink()
+    trial = path.with_name(path.name + ".test")
+    try:
+        write_whole(trial, Path.touch)
+        trial.unlink()
+    except OSError as error:
+        reason = error.strerror.lower()
+        raise ValueError(
+            f"{path}: cannot be written ({reason}); give another file"
+        ) from error
 
 
 @contextmanager
