@@ -168,7 +168,6 @@ def _parsing() -> Iterator[Run]:
     few = ((1, 0.0), (4, 0.0), (4, 0.6))
     semi_supervised = "the same and 3,707 trees by a parser (semi-supervised)"
     with_words = "with words in the tree, {} closing brackets"
-    in_bf16 = {"train": {"precision": "bf16"}}
     # A second seed takes the search that the first has chosen.
     for corpus, seed, recipe, purpose, searches in (
         (
@@ -190,8 +189,6 @@ def _parsing() -> Iterator[Run]:
             purpose=f"Parsing: {purpose}",
             corpus=corpus,
             recipe=recipe,
-            # On the processor that makes them bf16 trains 1.6 times as fast as fp32.
-            changes=in_bf16 if recipe == "parsing_words" else {},
             seed=seed,
             splits=("valid", "test"),
             searches=searches,
