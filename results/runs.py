@@ -165,7 +165,7 @@ def _parsing() -> Iterator[Run]:
     Trees are written with tags, and of the largest treebank with words, too.
     """
     every = ((1, 0.0), (4, 0.0), (4, 0.3), (4, 0.6), (8, 0.3), (21, 0.3))
-    few = ((1, 0.0), (4, 0.0), (4, 0.6))
+    greedy = ((1, 0.0),)
     semi_supervised = "the same and 3,707 trees by a parser (semi-supervised)"
     with_words = "with words in the tree, {} closing brackets"
     # A second seed takes the search that the first has chosen.
@@ -178,11 +178,11 @@ def _parsing() -> Iterator[Run]:
             every,
         ),
         ("craft", 1, "parsing", "biomedical articles, 18,951 trees", every),
-        ("craft", 2, "parsing", "biomedical articles, 18,951 trees", ((1, 0.0),)),
+        ("craft", 2, "parsing", "biomedical articles, 18,951 trees", greedy),
         ("craft_gum", 1, "parsing", semi_supervised, every),
         ("craft_gum", 2, "parsing", semi_supervised, ((4, 0.6),)),
-        ("craft_gum_words", 1, "parsing_words", with_words.format("labelled"), few),
-        ("craft_gum_plain", 1, "parsing_words", with_words.format("plain"), few),
+        ("craft_gum_words", 1, "parsing_words", with_words.format("labelled"), greedy),
+        ("craft_gum_plain", 1, "parsing_words", with_words.format("plain"), greedy),
     ):
         yield Run(
             name=f"parsing/{corpus}-{seed}",
