@@ -1,7 +1,7 @@
 """A small English–German grammar that knows how its own sentences align.
 
-Both languages are built at once, and each German word is made with the English words it
-translates, so alignment and antecedents are known and not estimated. The English decides
+Both languages are built at once. Each German word is made with the English words it
+translates, so alignment and antecedents are known and not estimated. English decides
 everything, so a sentence has one translation, but not word by word:
 
 - articles and adjectives agree with a noun further on (`noun_phrase`),
@@ -294,7 +294,7 @@ def to_pair(phrase: Phrase) -> ToyPair:
 
 
 def generate_pairs(seed: int) -> Iterator[ToyPair]:
-    """Yield pairs without end and none twice, so that parts of a stream are disjoint."""
+    """Yield pairs without end, none twice: parts of a stream are disjoint splits."""
     rng, seen = Random(seed), set()
     while True:
         pair = to_pair(Speaker(rng).sentence())
