@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from transformer_lite.data.store import SIDES, PreparedCorpus, text_path
+from transformer_lite.data.store import SIDES, PreparedCorpus, side_file
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("transformer-lite-book", "torch", "sentencepiece", "sacrebleu", "numpy")
@@ -89,7 +89,7 @@ def conditions() -> dict[str, Any]:
 def checksums(corpus: PreparedCorpus) -> dict[str, str]:
     """Return the SHA-256 of each side of each split ("train.src"), and "tokenizer"."""
     files = {
-        f"{split}.{side}": text_path(corpus.folder, split, side)
+        f"{split}.{side}": side_file(corpus.folder, split, side, "txt")
         for split in corpus.sizes
         for side in SIDES
     }

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_lite.data.downloads import DATA_VARIABLE, published_file
+from transformer_lite.data.corpora import DATA_VARIABLE, published_file
 from transformer_lite.files import new_folder
 
 FOLDER = Path("data/treebanks")

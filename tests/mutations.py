@@ -466,8 +466,8 @@ FAULTS = [
     Fault(
         "the vocabulary is learned from the validation text",
         "data/prepare.py",
-        'pairs = _usable_pairs(corpus, "train", "vocabulary", skip_unusable)',
-        'pairs = _usable_pairs(corpus, "valid", "vocabulary", skip_unusable)',
+        'pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable)',
+        'pairs = _UsablePairs(corpus, "valid", "vocabulary", skip_unusable)',
         "data/test_prepare.py",
     ),
     Fault(
@@ -487,8 +487,8 @@ FAULTS = [
     Fault(
         "more of one file's lines than of the other's are read",
         "data/corpora.py",
-        "if line is None:",
-        "if False:",
+        "            if None in lines:",
+        "            if False:",
         "data/test_corpora.py",
     ),
     Fault(

@@ -20,7 +20,7 @@ from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS
 from transformer_lite.book.recordings import HEADS
 from transformer_lite.config import TABLE_3, recipe_from_dict
-from transformer_lite.data.downloads import DATA_VARIABLE
+from transformer_lite.data.corpora import DATA_VARIABLE
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.brackets import score_brackets
 

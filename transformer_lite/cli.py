@@ -1,11 +1,11 @@
 """The command line, `transformer-lite VERB …`.
 
-Each verb is a function whose parameters are the verb's arguments; tyro reads them. The
-options of `train` are the fields of the configurations, with the recipe's values as
-defaults, so every name, default and help text stands once.
+Each verb is a function, and tyro makes its parameters the verb's arguments. The options
+of `train` are the fields of the configurations, with the recipe's values as defaults.
+So every name, default and help text stands once.
 
-What imports PyTorch, which takes seconds, is imported where a verb does its work: help,
-and what is wrong with a command, come at once.
+PyTorch takes seconds to import. A verb imports it, and all that needs it, when its work
+begins, so that help and errors in a command come at once.
 
 Paper: §5–6
 Chapter: the_multi_gpu_trainer
@@ -21,21 +21,14 @@ from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import tyro
 from tqdm import tqdm
-from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from transformer_lite import __version__
-from transformer_lite.config import (
-    RECIPES,
-    ModelConfig,
-    Recipe,
-    SearchConfig,
-    TrainConfig,
-    load_recipe,
-)
+from transformer_lite.config import RECIPES, Recipe, load_recipe
 from transformer_lite.data.trees import TREES, TREES_WITH_WORDS, TreeForm
 from transformer_lite.files import require_writable, write_whole
 from transformer_lite.run_folder import RunFolder, find_run
@@ -44,7 +37,7 @@ INTERRUPTED = 130
 """Exit status of a program that Ctrl-C ended, as shells report it."""
 
 VOCAB_SIZES = {"toy": 500, "multi30k": 4000, "wmt14": 37_000}
-"""Sizes of vocabularies other than 8000."""
+"""Default sizes of the vocabulary; 8000 for every other corpus."""
 
 
 def prepare(
@@ -70,10 +63,10 @@ def prepare(
     Args:
         corpus: A corpus by name, or "files" or "trees" for your own.
         out: Folder to make.
-        source: Code of the source language. Multi30k and wmt14 have en, which is the
-            default, de and fr; tatoeba has many more, such as ko and zh. For "files"
-            and "trees" name it yourself.
-        target: Code of the target language, likewise; the default is de.
+        source: Code of the source language, by default en. Multi30k and wmt14 have en,
+            de and fr; tatoeba has many more, such as ko and zh. For "files" and "trees"
+            name it yourself.
+        target: Code of the target language, likewise; by default de.
         train: Your training files: source and target, one sentence a line; or one file
             with a tab between source and target. For "trees" any number of files in
             brackets.
@@ -94,56 +87,48 @@ def prepare(
 
     given = {"train": train, "valid": valid, "test": test}
     given = {split: paths for split, paths in given.items() if paths}
-    own = corpus in ("files", "trees")
-    if own and len(given.keys() & {"train", "valid"}) < 2:
-        raise ValueError(f"{corpus} needs --train and --valid, your own files")
-    if given and not own:
-        raise ValueError(f"{corpus} has its own text; for yours write files or trees")
     form = TreeForm(leaves, not plain_closing)
+    if corpus not in ("files", "trees") and given:
+        raise ValueError(f"{corpus} has its own text; for yours write files or trees")
+    if corpus in ("files", "trees") and not (train and valid):
+        raise ValueError(f"{corpus} needs --train and --valid, your own files")
     if corpus != "trees" and form != TreeForm():
         raise ValueError(f"--leaves and --plain-closing are for trees, not {corpus}")
+    if corpus == "trees" and target:
+        raise ValueError("trees are the target; leave --target out")
+    if corpus == "files" and not (source and target):
+        raise ValueError(
+            "files needs --source and --target, the codes of the languages, such as en "
+            "and ko: how BLEU finds words depends on them"
+        )
     if corpus == "trees":
-        if target:
-            raise ValueError("trees are the target; leave --target out")
         text = corpora.corpus_of_trees(given, source or "", form)
     elif corpus == "files":
-        if not (source and target):
-            raise ValueError(
-                "files needs --source and --target, the codes of the languages, such "
-                "as en and ko: how BLEU finds words depends on them"
-            )
         text = corpora.corpus_of_files(given, (source, target))
     else:
         text = corpora.load_corpus(corpus, source or "en", target or "de")
-    vocab_size = VOCAB_SIZES.get(corpus, 8000) if vocab_size is None else vocab_size
+    if vocab_size is None:
+        vocab_size = VOCAB_SIZES.get(corpus, 8000)
     if max_length is None:
         max_length = 2000 if corpus == "trees" else 256
     write_corpus(text, out, vocab_size, max_length, skip_unusable)
-    made = PreparedCorpus(out)
-    pairs = ", ".join(f"{size:,} {split}" for split, size in made.sizes.items())
+    prepared = PreparedCorpus(out)
+    pairs = ", ".join(f"{size:,} {split}" for split, size in prepared.sizes.items())
     print(f"{out}: {pairs} pairs, {vocab_size:,} tokens in the vocabulary")
-    if made.left_out:
-        reasons = ", ".join(f"{n:,} {kind}" for kind, n in made.left_out.items())
-        print(f"training pairs left out: {reasons}")
+    if prepared.left_out:
+        print(f"training pairs left out: {_listed(prepared.left_out)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Train a model by a recipe; resumes from the last checkpoint in --out.
+    """Train a model by a recipe; resume a run from its last checkpoint.
 
     The defaults shown are the recipe's.
     """
 
     out: Path
     """The run's folder."""
-    data: Path
-    """Folder that `prepare` wrote."""
-    model: ModelConfig
-    """The model; its vocab_size is taken from the data."""
-    train: TrainConfig
-    """The training."""
-    search: SearchConfig
-    """The search for translations."""
+    recipe: Annotated[Recipe, arg(name="")]  # its fields are options without a prefix
 
 
 def train(words: Sequence[str]) -> None:
@@ -157,42 +142,28 @@ def train(words: Sequence[str]) -> None:
     """
     if not words or words[0] in ("-h", "--help"):
         names = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
-        print(
-            "usage: transformer-lite train RECIPE [OPTIONS]\n\n"
+        _exit_with_usage(
+            "train RECIPE [OPTIONS]\n\n"
             f"RECIPE is a .toml file or one of {names}.\n"
             "transformer-lite train RECIPE --help shows the options.",
-            file=sys.stdout if words else sys.stderr,
+            asked_for=bool(words),
         )
-        sys.exit(0 if words else 2)
     name, *options = words
     if name.startswith("-"):
         raise ValueError(f"the recipe comes before the options, such as {name}")
-    recipe = load_recipe(name)
-    chosen = tyro.cli(
-        Training,
-        prog=f"transformer-lite train {name}",
-        args=options,
-        default=Training(
-            out=Path("runs", Path(name).stem),
-            data=recipe.data,
-            model=recipe.model,
-            train=recipe.train,
-            search=recipe.search,
-        ),
-    )
+    defaults = Training(out=Path("runs", Path(name).stem), recipe=load_recipe(name))
+    program = f"transformer-lite train {name}"
+    chosen = tyro.cli(Training, prog=program, args=options, default=defaults)
     from transformer_lite.inference.scores import ValidationSamples
     from transformer_lite.training.run import train_recipe
 
-    recipe = Recipe(
-        data=chosen.data, model=chosen.model, train=chosen.train, search=chosen.search
-    )
-    if not train_recipe(recipe, chosen.out, ValidationSamples):
+    if not train_recipe(chosen.recipe, chosen.out, ValidationSamples):
         print("stopped; the same command resumes the run", file=sys.stderr)
         # torchrun takes any other status for a failure, and restarts the run.
         under_torchrun = "TORCHELASTIC_RESTART_COUNT" in os.environ
         sys.exit(0 if under_torchrun else INTERRUPTED)
     if os.environ.get("RANK", "0") == "0":  # one process speaks for all
-        print(f"{chosen.out}: all {recipe.train.max_steps:,} steps are done")
+        print(f"{chosen.out}: all {chosen.recipe.train.max_steps:,} steps are done")
 
 
 def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
@@ -207,9 +178,9 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
     from transformer_lite.weights import save_weights
 
     run = find_run(folder)
-    wanted = run.recipe().train.average_checkpoints
     paths = run.step_checkpoints()
-    last = min(wanted, len(paths)) if last is None else last
+    if last is None:
+        last = min(run.recipe().train.average_checkpoints, len(paths))
     if not 1 <= last <= len(paths):
         raise ValueError(
             f"{run.checkpoints}: has {len(paths)} checkpoints, and {last} cannot be "
@@ -240,7 +211,7 @@ class SearchOptions:
             "batch_sentences": self.batch_sentences,
         }
         given = {name: value for name, value in given.items() if value is not None}
-        search = replace(run.recipe().search, **given)
+        search = replace(run.recipe().search, **given)  # before the slow import
         from transformer_lite.inference.translator import Translator
 
         weights = self.weights or run.default_weights()
@@ -260,8 +231,8 @@ def translate(
 ) -> None:
     """Translate a file or standard input, one line in, one line out.
 
-    A run on a treebank parses: of a tokenized sentence it writes the tree in brackets.
-    An empty or unusable line stays empty.
+    A run on a treebank parses: it writes the tree of a tokenized sentence in brackets.
+    An empty or unusable line gives an empty line.
 
     Args:
         folder: The run's folder, or a model of the package such as multi30k_en_de.
@@ -270,8 +241,8 @@ def translate(
         search: The weights, and how to search.
 
     Raises:
-        SystemExit: With status 1, all being written, if a line was too long or not
-            UTF-8, or what a parser says of it no tree.
+        SystemExit: With status 1, after all lines are written, if one was too long or
+            not UTF-8, or a parser's output was not a tree.
     """
     from transformer_lite.inference.parser import parse
 
@@ -301,7 +272,7 @@ def translate(
         typed = source.isatty()
         if typed:
             print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
-        # A bar would tear the lines apart that are shown on the same terminal.
+        # On a terminal a progress bar would come between the lines of the output.
         quiet = target.isatty() or not sys.stderr.isatty()
         lines = tqdm(_decoded(source, warn), unit="line", delay=5, disable=quiet)
         for line in stream(lines, warn, at_once=1 if typed else None):
@@ -330,9 +301,9 @@ def evaluate(
     Args:
         folder: The run's folder, or a model of the package such as multi30k_en_de.
         split: Which split of the prepared corpus.
-        data: The prepared corpus, if it lies elsewhere than at training.
-        translations: File to write the translations to, one a line; trees as the
-            model's own tokens, which may be no tree.
+        data: The prepared corpus; by default where it lay at training.
+        translations: File to write the translations to, one a line; of trees the
+            model's own tokens, also where they are not a tree.
         json: File to write the scores to.
         tokenize: How BLEU finds words, by sacrebleu's name; by default as the language
             asks.
@@ -348,11 +319,6 @@ def evaluate(
     for path in (translations, json):
         if path:
             require_writable(path)
-    if not (data or recipe.data.is_dir()):
-        raise ValueError(
-            f"{recipe.data}: the corpus of this run is not there; prepare it, and give "
-            "its folder as --data"
-        )
     corpus = PreparedCorpus(data or recipe.data)
     _require_vocabulary(run, corpus)
     sources, references = corpus.text(split)
@@ -364,7 +330,7 @@ def evaluate(
             f"model.max_len = {recipe.model.max_len}; prepare without it"
         )
     if tokenize:
-        bleu_of(language, tokenize)  # before all the work
+        bleu_of(language, tokenize)  # raises an error, before all the work
     translator = search.translator(run)
     batches = fixed_batches(*sides, max(longest, recipe.train.batch_tokens))
     report = validate(translator.model, batches, recipe.train.label_smoothing)
@@ -377,23 +343,17 @@ def evaluate(
     scores["weights"] = str(search.weights or run.default_weights())
     for name, value in scores.items():
         if isinstance(value, dict):
-            value = ", ".join(f"{n:,} {kind}" for kind, n in value.items()) or "none"
-        print(
-            f"{name:14} {value:.2f}"
-            if isinstance(value, float)
-            else f"{name:14} {value}"
-        )
+            value = _listed(value) or "none"
+        elif isinstance(value, float):
+            value = f"{value:.2f}"
+        print(f"{name:14} {value}")
     if json:
         table = json_format.dumps(scores, indent=2) + "\n"
         write_whole(json, lambda partial: partial.write_text(table))
 
 
 VERBS: dict[str, Callable[..., None]] = {
-    "prepare": prepare,
-    "train": train,
-    "average": average,
-    "translate": translate,
-    "evaluate": evaluate,
+    verb.__name__: verb for verb in (prepare, train, average, translate, evaluate)
 }
 
 
@@ -404,9 +364,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines = [
             f"  {verb:10} {f.__doc__.splitlines()[0]}" for verb, f in VERBS.items()
         ]
-        text = "\n".join(["usage: transformer-lite VERB …   (VERB --help)", "", *lines])
-        print(text, file=sys.stdout if name else sys.stderr)
-        sys.exit(0 if name else 2)
+        text = "\n".join(["VERB …   (VERB --help)", "", *lines])
+        _exit_with_usage(text, asked_for=bool(name))
     if name == "--version":
         print(f"transformer-lite {__version__}")
         return
@@ -424,7 +383,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{program}: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read the output has enough; Python would complain at its end.
+        # The reader of the output has closed it. Python would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(INTERRUPTED)
     except (ValueError, OSError, FloatingPointError, MemoryError) as error:
@@ -432,8 +391,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
 
 
+def _exit_with_usage(usage: str, asked_for: bool) -> None:
+    """Show how a command is used, as help if it was asked for, else as an error."""
+    text = f"usage: transformer-lite {usage}"
+    print(text, file=sys.stdout if asked_for else sys.stderr)
+    sys.exit(0 if asked_for else 2)
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+
+
 def _require_vocabulary(run: RunFolder, corpus: Any) -> None:
-    """Check that a corpus has the run's vocabulary; say if it is another corpus."""
+    """Check that a corpus has the run's vocabulary; note if it is another corpus."""
     vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
     if run.tokenizer.read_bytes() != vocabulary:
         raise ValueError(
@@ -468,19 +438,19 @@ def _kept_until_whole(path: Path | None) -> Iterator[BinaryIO]:
 
 
 def _decoded(lines: Iterable[bytes], warn: Callable[[str], None]) -> Iterator[str]:
-    """Yield the lines as text, each as soon as it is there; only a line feed ends one.
+    """Yield each line as text, as soon as it is read; only a line feed ends a line.
 
     Args:
-        lines: With their ends.
-        warn: Called with a message for each line that is not UTF-8; it becomes empty.
+        lines: Lines with their ends.
+        warn: Called with a message for each line that is not UTF-8, which becomes
+            empty.
     """
     for number, line in enumerate(lines, start=1):
-        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        text = ""
         try:
-            text = line.decode("utf-8")
+            text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             warn(f"line {number}: not UTF-8 (byte {error.start + 1}), convert the text")
-            text = ""
         if "\0" in text:  # every other byte of UTF-16 is 0, and each half would pass
             warn(f"line {number}: a zero byte, convert the text from UTF-16 to UTF-8")
             text = ""

@@ -3,7 +3,12 @@
 import pytest
 
 from transformer_lite.data import prepare as module
-from transformer_lite.data.corpora import Corpus, Fault, SentencePair, corpus_of_trees
+from transformer_lite.data.corpora import (
+    Corpus,
+    SentencePair,
+    UnusablePair,
+    corpus_of_trees,
+)
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import TREES_WITH_WORDS, TreeForm, tree_of
@@ -122,8 +127,8 @@ def test_a_corpus_is_encoded_in_chunks(tmp_path, monkeypatch):
         (SentencePair("a\nb", "a"), "{split}, pair 19: more than one line; remove"),
         (SentencePair("a", "a\u2581b"), r"pair 19: the character U\+2581, which the"),
         (SentencePair("a", "\0"), r"pair 19: the character U\+0000, which .*; remove"),
-        (Fault("not UTF-8", "x.en, line 7", "convert"), "x.en, line 7: not .*; conver"),
-        (LONG, r"'dog dog .*: more tokens than --max-length 30; give at least 4\d"),
+        (UnusablePair("not UTF-8", "x.en, line 7", "convert"), "x.en, line 7: not .*;"),
+        (LONG, r"'dog dog .*: too long; give --max-length 4\d or more"),
     ],
 )
 @pytest.mark.parametrize("split", ["train", "valid"])
@@ -134,7 +139,12 @@ def test_a_pair_that_cannot_be_used_is_named(tmp_path, bad, message, split):
 
 
 def test_unusable_training_pairs_are_left_out_and_counted_on_demand(tmp_path):
-    bad = [Fault("not UTF-8", "", ""), LONG, *pairs_of(("", "a"), ("a", "")), LONG]
+    bad = [
+        UnusablePair("not UTF-8", "", ""),
+        LONG,
+        *pairs_of(("", "a"), ("a", "")),
+        LONG,
+    ]
     corpus = prepared(tmp_path, corpus_of([*bad, *TRAIN]), skip=True)
     assert corpus.left_out == {"not UTF-8": 1, "too long": 2, "empty": 2}
     assert corpus.text("train")[0] == [pair.source for pair in TRAIN]

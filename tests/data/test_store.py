@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.prepare import prepare
-from transformer_lite.data.store import PreparedCorpus, SideWriter, load_sequences
+from transformer_lite.data.store import PreparedCorpus, load_sequences, side_writer
 
 ids = st.integers(0, 99_999)
 AGAIN = "run `prepare` again"
@@ -15,9 +15,9 @@ AGAIN = "run `prepare` again"
 
 def loaded(folder, rows):
     """The rows of ids, written as a side of a split and read back."""
-    with SideWriter(folder, "train", "src") as writer:
+    with side_writer(folder, "train", "src") as write:
         for row in rows:
-            writer.add("", row)
+            write("", row)
     return load_sequences(folder, "train", "src")
 
 

@@ -125,8 +125,8 @@ def test_characters_are_composed_and_a_name_with_a_space_is_one_word():
     ("lines", "message"),
     [
         (["(S (NN a))", "(S (NP (NN b))"], "line 2, column 1: .* never closed.* 1 clo"),
-        (["(S (NN a)))"], "line 1, column 11: this bracket closes nothing"),
-        (["(S (NN a)) b"], "line 1, column 12: 'b' stands outside all brackets"),
+        (["(S (NN a)))"], "line 1, column 11: '\\)' closes nothing"),
+        (["(S (NN a)) b"], "line 1, column 12: 'b' is outside all brackets"),
         (["(S (NP) (NN a))"], "line 1, column 4: this bracket holds nothing"),
         (["(S", " (NP the (NN a)))"], "line 2, column 2: the word 'the' stands beside"),
         (["(S ((NN a)))"], "line 1, column 4: this bracket has no label"),

@@ -6,7 +6,10 @@ Tests: tests/data/test_store.py
 """
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,78 +20,78 @@ SIDES = ("src", "tgt")
 IDS, OFFSETS = np.dtype("<i4"), np.dtype("<i8")
 """How ids, and where each sequence of them starts, stand in their files."""
 
-
-def ids_path(folder: Path, split: str, side: str) -> Path:
-    """Return where all ids of one side of a split lie, one sentence after the other."""
-    return folder / f"{split}.{side}.ids"
+Side = TypeVar("Side", Sequences, list[str])
 
 
-def offsets_path(folder: Path, split: str, side: str) -> Path:
-    """Return where the start of each sentence lies, and the end of the last."""
-    return folder / f"{split}.{side}.offsets"
+def side_file(folder: Path, split: str, side: str, kind: str) -> Path:
+    """Return where one side of a split lies.
+
+    Args:
+        folder: The folder of the corpus.
+        split: The split's name.
+        side: "src" or "tgt".
+        kind: "ids" of all sentences, one after the other; "offsets" at which each
+            sentence begins and the last one ends; or "txt", one sentence a line.
+    """
+    return folder / f"{split}.{side}.{kind}"
 
 
-def text_path(folder: Path, split: str, side: str) -> Path:
-    """Return where the sentences of one side of a split lie, one a line."""
-    return folder / f"{split}.{side}.txt"
+@contextmanager
+def side_writer(
+    folder: Path, split: str, side: str
+) -> Iterator[Callable[[str, list[int]], None]]:
+    """Yield a function that writes a sentence and its ids to one side of a split."""
+    end = 0
+    paths = [side_file(folder, split, side, kind) for kind in ("ids", "offsets", "txt")]
+    with (
+        paths[0].open("wb") as ids_file,
+        paths[1].open("wb") as offsets_file,
+        paths[2].open("wb") as text_file,
+    ):
+
+        def add(text: str, ids: list[int]) -> None:
+            nonlocal end
+            end += len(ids)
+            ids_file.write(np.array(ids, IDS).tobytes())
+            offsets_file.write(OFFSETS.type(end).tobytes())
+            text_file.write(f"{text}\n".encode())
+
+        offsets_file.write(OFFSETS.type(0).tobytes())
+        yield add
 
 
 def load_sequences(folder: Path, split: str, side: str) -> Sequences:
-    """Load one side of a split, its ids memory-mapped.
+    """Load the ids of one side of a split, memory-mapped.
 
     They take no memory until they are read, and processes on one machine share them.
 
     Raises:
         ValueError: The files are missing or damaged.
     """
-    path = ids_path(folder, split, side)
+    path = side_file(folder, split, side, "ids")
     try:
         ids = np.memmap(path, IDS, mode="r")
-        offsets = np.fromfile(offsets_path(folder, split, side), OFFSETS)
+        offsets = np.fromfile(side_file(folder, split, side, "offsets"), OFFSETS)
     except (OSError, ValueError) as error:
         raise _damaged(path, str(error)) from error
-    if not (
-        len(offsets)
-        and offsets[0] == 0
-        and offsets[-1] == len(ids)
-        and (np.diff(offsets) >= 0).all()
-    ):
+    bounds = [*offsets[:1], *offsets[-1:]]
+    if bounds != [0, len(ids)] or (np.diff(offsets) < 0).any():
         raise _damaged(path, "it does not fit its .offsets")
     return Sequences(ids, offsets)
 
 
-class SideWriter:
-    """Writes one side of a split, sentence by sentence.
+def load_lines(folder: Path, split: str, side: str) -> list[str]:
+    r"""Load the sentences of one side of a split; "\n" alone ends a line.
 
-    Use it as a context manager, which closes the files.
-
-    Args:
-        folder: The folder of the corpus.
-        split: The split's name.
-        side: "src" or "tgt".
+    Raises:
+        ValueError: The file is missing or damaged.
     """
-
-    def __init__(self, folder: Path, split: str, side: str) -> None:
-        self._ids, self._offsets, self._text = (
-            path(folder, split, side).open("wb")
-            for path in (ids_path, offsets_path, text_path)
-        )
-        self._num_ids = 0
-        self._offsets.write(OFFSETS.type(0).tobytes())
-
-    def __enter__(self) -> "SideWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in (self._ids, self._offsets, self._text):
-            file.close()
-
-    def add(self, text: str, ids: list[int]) -> None:
-        """Write a sentence and its ids."""
-        self._num_ids += len(ids)
-        self._ids.write(np.array(ids, IDS).tobytes())
-        self._offsets.write(OFFSETS.type(self._num_ids).tobytes())
-        self._text.write(f"{text}\n".encode())
+    path = side_file(folder, split, side, "txt")
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(path, str(error)) from error
+    return text.removesuffix("\n").split("\n")
 
 
 class PreparedCorpus:
@@ -102,11 +105,20 @@ class PreparedCorpus:
     """
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         try:
             summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-            name, sizes = str(summary["corpus"]), dict(summary["pairs"])
             source, target = summary["languages"]
-            left_out, fingerprint = dict(summary["left_out"]), summary["fingerprint"]
+            self.name = str(summary["corpus"])
+            """What corpus it is."""
+            self.sizes: dict[str, int] = dict(summary["pairs"])
+            """Number of pairs in each split."""
+            self.left_out: dict[str, int] = dict(summary["left_out"])
+            """Number of training pairs that were left out, for each problem."""
+            self.languages: tuple[str, str] = (source, target)
+            """Codes of the source's and the target's language; empty if unknown."""
+            self.fingerprint: str = summary["fingerprint"]
+            """A checksum of the training data's ids, equal for equal data."""
         except (OSError, ValueError, KeyError, TypeError) as error:
             if (folder / "config.json").exists():
                 raise ValueError(
@@ -116,17 +128,6 @@ class PreparedCorpus:
                 f"{folder}: not a prepared corpus; run `prepare` with --out {folder}, "
                 "or name another one with --data"
             ) from error
-        self.folder = folder
-        self.name = name
-        """What corpus it is."""
-        self.sizes: dict[str, int] = sizes
-        """Number of pairs in each split."""
-        self.left_out: dict[str, int] = left_out
-        """Number of training pairs that were left out, by what was wrong with them."""
-        self.languages: tuple[str, str] = (source, target)
-        """Codes of the source's and the target's language; empty if unknown."""
-        self.fingerprint: str = fingerprint
-        """A checksum of the training data's ids, equal for equal data."""
         self.tokenizer = Tokenizer.load(folder / "tokenizer.model")
 
     def ids(self, split: str) -> tuple[Sequences, Sequences]:
@@ -135,9 +136,7 @@ class PreparedCorpus:
         Raises:
             ValueError: There is no such split, or its files are damaged.
         """
-        self._require(split)
-        source, target = (self._sequences(split, side) for side in SIDES)
-        return source, target
+        return self._both_sides(split, load_sequences)
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """Return source and target sentences of a split.
@@ -145,37 +144,22 @@ class PreparedCorpus:
         Raises:
             ValueError: There is no such split, or its files are damaged.
         """
-        self._require(split)
-        source, target = (self._lines(split, side) for side in SIDES)
-        return source, target
+        return self._both_sides(split, load_lines)
 
-    def _require(self, split: str) -> None:
+    def _both_sides(
+        self, split: str, load: Callable[[Path, str, str], Side]
+    ) -> tuple[Side, Side]:
         if split not in self.sizes:
             known = ", ".join(self.sizes)
             raise ValueError(f'{self.folder}: no split "{split}"; name one of {known}')
-
-    def _sequences(self, split: str, side: str) -> Sequences:
-        sequences = load_sequences(self.folder, split, side)
-        path = ids_path(self.folder, split, side)
-        if len(sequences) != self.sizes[split]:
-            raise _damaged(
-                path, f"has {len(sequences):,} sentences and not {self.sizes[split]:,}"
-            )
-        return sequences
-
-    def _lines(self, split: str, side: str) -> list[str]:
-        """Read the lines of a file; "\\n" alone ends a line."""
-        path = text_path(self.folder, split, side)
-        try:
-            text = path.read_bytes().decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise _damaged(path, str(error)) from error
-        lines = text.removesuffix("\n").split("\n")
-        if len(lines) != self.sizes[split]:
-            raise _damaged(
-                path, f"has {len(lines):,} lines and not {self.sizes[split]:,}"
-            )
-        return lines
+        source, target = (load(self.folder, split, side) for side in SIDES)
+        for side, sentences in zip(SIDES, (source, target), strict=True):
+            if len(sentences) != self.sizes[split]:
+                raise _damaged(
+                    self.folder / f"{split}.{side}",
+                    f"has {len(sentences):,} sentences and not {self.sizes[split]:,}",
+                )
+        return source, target
 
 
 def _damaged(path: Path, reason: str) -> ValueError:

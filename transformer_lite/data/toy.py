@@ -1,8 +1,8 @@
 """A small English–German grammar that knows how its own sentences align.
 
-Both languages are built at once, and each German word is created with the English
-words it translates: alignment and antecedents are known, never estimated. English
-decides everything, so a sentence has one translation, but not word by word:
+Both languages are built at once. Each German word is made with the English words it
+translates, so alignment and antecedents are known and not estimated. English decides
+everything, so a sentence has one translation, but not word by word:
 
 - articles and adjectives agree with a noun further on (`noun_phrase`),
 - the verb moves to the end of a subordinate clause (`clause`),
@@ -31,7 +31,7 @@ class Noun:
 
 @dataclass(frozen=True, eq=False)
 class Verb:
-    """A verb (a bar follows a separable prefix) and the kinds of nouns it takes."""
+    """A verb and the kinds of nouns it takes; a bar follows a separable prefix."""
 
     english: str
     german: str
@@ -113,7 +113,7 @@ def agree(determiner: str, gender: str, case: str) -> tuple[str, str]:
 
 @dataclass(eq=False)  # two "the" in one sentence are different words
 class Word:
-    """A word. A German one knows what it translates, "it" what it refers to."""
+    """A word; in German with the English words it translates, "it" with its noun."""
 
     text: str
     translates: tuple["Word", ...] = ()
@@ -122,7 +122,7 @@ class Word:
 
 @dataclass
 class Phrase:
-    """The same thing in both languages; `+` appends in both."""
+    """The same words in both languages; `+` appends in both."""
 
     english: tuple[Word, ...] = ()
     german: tuple[Word, ...] = ()
@@ -139,7 +139,7 @@ def unit(english: str, german: str) -> Phrase:
 
 
 def noun_phrase(article: str, noun: Noun, case: str, *adjectives: tuple) -> Phrase:
-    """Article, adjectives and noun, agreeing in gender and case."""
+    """Make an article, adjectives and a noun that agree in gender and case."""
     form, ending = agree(article, noun.gender, case)
     phrase = unit(noun.english, noun.german)
     for english, stem in adjectives:
@@ -176,7 +176,7 @@ def clause(order: str, subject: Phrase, verb: Verb, *others: Phrase) -> Phrase:
 
 
 class Speaker:
-    """Makes up one sentence, in which no noun, adjective or verb comes twice."""
+    """Makes one sentence, in which no noun, adjective or verb comes twice."""
 
     def __init__(self, rng: Random):
         self.rng, self.used = rng, set()
@@ -227,7 +227,7 @@ class Speaker:
         return conjunction + self.event("last", PERSON)[0] + unit(",", ","), "first"
 
     def reference(self, order: str, subject: Phrase, thing: Phrase) -> Phrase:
-        """Make a second clause, whose "it" can only mean one noun of the first."""
+        """Make a second clause, whose "it" can mean only one noun of the first."""
         because = unit("", ",") + unit(*self.choose(CONJUNCTIONS))
         share = self.rng.random()
         if subject.noun.kind == "animal":
@@ -245,12 +245,12 @@ class Speaker:
         return but + clause("second", self.noun(PERSON), verb, it)
 
     def state_of(self, phrase: Phrase, kinds: tuple) -> Phrase:
-        """Choose what the noun that "it" means is: hungry, say, or broken."""
+        """Make a clause that says how the noun of "it" is: hungry, say, or broken."""
         it, quality = pronoun(phrase, "nominative"), self.choose(ADJECTIVES[kinds])
         return clause("last", it, Verb("is", "ist"), unit(*quality))
 
     def sentence(self) -> Phrase:
-        """Make an opening, a clause and, mostly, a second clause about "it"."""
+        """Make an opening, a clause and, in most cases, a second clause with "it"."""
         opening, order = self.opening()
         kinds = self.rng.choice(((), EVERYTHING, THINGS, THINGS, THINGS))
         first, subject, thing = self.event(order, LIVING, kinds)
@@ -267,8 +267,8 @@ def split_words(sentence: str) -> list[str]:
 class ToyPair:
     """A sentence and its translation; indices count the words of `split_words`.
 
-    `alignment` pairs target with source indices (a comma that only German has is left
-    out), `antecedents` the source index of an "it" with that of the noun it stands for.
+    `alignment` pairs target with source indices; a comma that only German has is left
+    out. `antecedents` pairs the index of an "it" in the source with that of its noun.
     """
 
     source: str
@@ -288,13 +288,13 @@ def to_pair(phrase: Phrase) -> ToyPair:
     texts = (text.replace(" ,", ",").replace(" .", ".") for text in texts)
     return ToyPair(
         *(text[0].upper() + text[1:] for text in texts),
-        alignment=tuple((i, index[origin]) for i, origin in links),
+        alignment=tuple((i, index[word]) for i, word in links),
         antecedents=tuple((index[it], index[it.refers_to]) for it in its),
     )
 
 
 def generate_pairs(seed: int) -> Iterator[ToyPair]:
-    """Endless pairs, none twice: consecutive parts of a stream are disjoint splits."""
+    """Yield pairs without end, none twice: parts of a stream are disjoint splits."""
     rng, seen = Random(seed), set()
     while True:
         pair = to_pair(Speaker(rng).sentence())

@@ -1,4 +1,4 @@
-"""Constituency trees: read, normalized, written as tokens, read back from them.
+"""Constituency trees: read, normalized, written as tokens and read back from tokens.
 
 Parsing is translation, from words into the language of trees. A tree can be written
 with tags or with words. Vinyals et al. (2015, "Grammar as a Foreign Language"), and the
@@ -40,8 +40,8 @@ class Tree:
     """A constituent, whose children are trees, or a tag, whose child is its word."""
 
     label: str
-    """Category of the constituent, such as "NP", or the tag, such as "DT"; empty for a
-    word whose tag is not known."""
+    """Category of the constituent, such as "NP", or the tag, such as "DT"; empty if
+    the word's tag is not known."""
     children: "tuple[Tree | str, ...]"
 
     @property
@@ -49,34 +49,35 @@ class Tree:
         """Whether this is a part-of-speech tag with its word."""
         return isinstance(self.children[0], str)
 
+    def walk(self) -> "Iterator[tuple[str, Tree]]":
+        """Yield "(" and ")" with a constituent, around its children; "tag" with a tag.
+
+        Without recursion: what a model writes may be a thousand brackets deep.
+        """
+        stack = [("(", self)]
+        while stack:
+            step, node = stack.pop()
+            if node.is_tag:
+                step = "tag"
+            yield step, node
+            if step == "(":
+                stack.append((")", node))
+                stack += [("(", child) for child in reversed(node.children)]
+
     def __str__(self) -> str:
         """Write the tree in brackets, on one line: (NP (DT the) (NN dog))."""
-        parts: list[str] = []
-        # Without recursion: what a model says may be a thousand brackets deep.
-        stack: list[Tree | str] = [self]
-        while stack:
-            match stack.pop():
-                case str() as text:
-                    parts.append(text)
-                case Tree("", (str() as word,)):
-                    parts.append(f" {word}")
-                case Tree(label, (str() as word,)):
-                    parts.append(f" ({label} {word})")
-                case node:
-                    parts.append(f" ({node.label}")
-                    stack += [")", *reversed(node.children)]
+        parts = []
+        for step, node in self.walk():
+            if step == "tag":
+                (word,) = node.children
+                parts.append(f" ({node.label} {word})" if node.label else f" {word}")
+            else:
+                parts.append(f" ({node.label}" if step == "(" else ")")
         return "".join(parts).lstrip()
 
     def tags(self) -> "list[Tree]":
         """List the tags with their words, in the sentence's order."""
-        stack, found = [self], []
-        while stack:
-            node = stack.pop()
-            if node.is_tag:
-                found.append(node)
-            else:
-                stack += reversed(node.children)
-        return found
+        return [node for step, node in self.walk() if step == "tag"]
 
     def words(self) -> list[str]:
         """List the words of the sentence."""
@@ -97,55 +98,55 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
 
     A tree may go over several lines, and a line may have several trees. The outermost
     bracket may have no label, as in `( (S …))` and `((S …))`. Characters are composed
-    (Unicode's NFC). Words under one tag are one word: no tag has two, but some of
-    CRAFT's names have a space in them.
+    (Unicode's NFC). Several words under one tag become one word, since some names in
+    CRAFT contain a space.
 
     Args:
         lines: The text.
         name: Its name, for errors.
 
     Raises:
-        ValueError: A bracket is missing, or something else is no tree; the message
-            names line and column.
+        ValueError: The text is not a sequence of trees; the message names line and
+            column.
     """
     stack: list[_Open] = []
     first = 0
     for number, line in enumerate(lines, start=1):
         for match in _PIECE.finditer(unicodedata.normalize("NFC", line)):
-            place = f"{name}, line {number}, column {match.start() + 1}"
-            match match[0]:
-                case "(":
-                    first = first if stack else number
-                    stack.append(_Open(place))
-                case ")" if stack:
-                    node = _closed(stack.pop(), is_root=not stack)
-                    if not stack:
-                        yield first, node
-                    else:
-                        stack[-1].children.append(node)
-                case ")":
-                    raise ValueError(
-                        f"{place}: this bracket closes nothing; a bracket that opens "
-                        "is missing before it, or remove it"
-                    )
-                case word if not stack:
-                    raise ValueError(
-                        f"{place}: {word!r} stands outside all brackets; a bracket is "
-                        "missing, or this is no file of trees"
-                    )
-                case label if not stack[-1].label and not stack[-1].children:
-                    stack[-1].label = label
-                case word:
-                    stack[-1].children.append(word)
+            piece, place = (
+                match[0],
+                f"{name}, line {number}, column {match.start() + 1}",
+            )
+            if piece == "(":
+                first = first if stack else number
+                stack.append(_Open(place))
+            elif not stack:
+                problem = (
+                    "closes nothing" if piece == ")" else "is outside all brackets"
+                )
+                raise ValueError(
+                    f"{place}: {piece!r} {problem}; insert the bracket that is missing "
+                    "before it, or remove it"
+                )
+            elif piece == ")":
+                node = _closed(stack.pop(), is_root=not stack)
+                if stack:
+                    stack[-1].children.append(node)
+                else:
+                    yield first, node
+            elif stack[-1].label or stack[-1].children:
+                stack[-1].children.append(piece)
+            else:
+                stack[-1].label = piece
     if stack:
         raise ValueError(
-            f"{stack[0].place}: this bracket is never closed; the tree that begins "
-            f"here lacks {len(stack)} closing brackets"
+            f"{stack[0].place}: this bracket is never closed; the tree lacks "
+            f"{len(stack)} closing brackets"
         )
 
 
 def _closed(bracket: _Open, is_root: bool) -> Tree:
-    """Make the tree of a bracket that is closed."""
+    """Return the tree of a bracket that has been closed."""
     words = [child for child in bracket.children if isinstance(child, str)]
     problem = None
     if not bracket.children:
@@ -163,53 +164,36 @@ def _closed(bracket: _Open, is_root: bool) -> Tree:
 def normalized(tree: Tree) -> Tree | None:
     """Return the tree that parsers are trained and scored on; None if no word is left.
 
-    Functions and indices are cut off the labels (NP-SBJ-1 is NP), traces (-NONE-) and
+    Functions and indices are cut off the labels (NP-SBJ-1 is NP). Traces (-NONE-) and
     what is empty without them are removed. The root's label goes if one constituent
     stands under it; a tree that has none or several keeps a root, TOP.
     """
-    stripped = _without_traces(tree)
-    if stripped is None:
+    levels: list[list[Tree]] = [[]]  # the children found so far, from the root down
+    for step, node in tree.walk():
+        if step == "(":
+            levels.append([])
+            continue
+        children = node.children if step == "tag" else tuple(levels.pop())
+        if children and node.label != "-NONE-":
+            cut = _LABEL.match(node.label)
+            label = cut[0] if cut else node.label  # "-" is the tag of a hyphen
+            levels[-1].append(Tree(label, children))
+    if not levels[0]:
         return None
-    if not stripped.is_tag and tree.label not in ROOTS:
-        return stripped
-    children = (stripped,) if stripped.is_tag else stripped.children
+    (root,) = levels[0]
+    if not root.is_tag and tree.label not in ROOTS:
+        return root
+    children = (root,) if root.is_tag else root.children
     if len(children) == 1 and not children[0].is_tag:
         return children[0]
     return Tree("TOP", children)
 
 
-def _without_traces(tree: Tree) -> Tree | None:
-    nodes = [tree]
-    for node in nodes:  # without recursion, and it finds what it has added
-        if not node.is_tag:
-            nodes += node.children
-    stripped: dict[int, Tree | None] = {}
-    for node in reversed(nodes):  # children before their parents
-        children = node.children
-        if not node.is_tag:
-            found = (stripped[id(child)] for child in children)
-            children = tuple(child for child in found if child is not None)
-        cut = _LABEL.match(node.label)
-        label = cut[0] if cut else node.label  # "-" is the tag of a hyphen
-        is_left = children and node.label != "-NONE-"
-        stripped[id(node)] = Tree(label, children) if is_left else None
-    return stripped[id(tree)]
-
-
 def linearized(tree: Tree) -> list[str]:
     """Return the tree's tokens with tags: (S (NP DT NN )NP (VP VBZ )VP )S."""
-    tokens: list[str] = []
-    stack: list[Tree | str] = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, str):
-            tokens.append(node)
-        elif node.is_tag:
-            tokens.append(node.label)
-        else:
-            tokens.append(f"({node.label}")
-            stack += [f"){node.label}", *reversed(node.children)]
-    return tokens
+    return [
+        node.label if step == "tag" else step + node.label for step, node in tree.walk()
+    ]
 
 
 @dataclass(frozen=True)
@@ -234,16 +218,16 @@ class TreeForm:
             tree: Its tokens with tags, with spaces between them.
         """
         words = iter(sentence.split(" "))
-        return [
-            self._bracket(token) if token[0] in "()" else self._leaf(token, next(words))
-            for token in tree.split(" ")
-        ]
-
-    def _bracket(self, token: str) -> str:
-        return ")" if token[0] == ")" and not self.closing_labels else token
-
-    def _leaf(self, tag: str, word: str) -> str:
-        return {"tags": tag, "XX": "XX", "words": word}[self.leaves]
+        tokens = []
+        for token in tree.split(" "):
+            if token[0] not in "()":
+                leaf = {"tags": token, "XX": "XX", "words": next(words)}
+                tokens.append(leaf[self.leaves])
+            elif token[0] == ")" and not self.closing_labels:
+                tokens.append(")")
+            else:
+                tokens.append(token)
+        return tokens
 
     def symbols(self, tokens: Sequence[str]) -> list[str]:
         """Return the tokens that a vocabulary should keep whole: all but words."""
@@ -253,7 +237,7 @@ class TreeForm:
 
 
 class NotATreeError(ValueError):
-    """A sequence of tokens is no tree over its words.
+    """A sequence of tokens is not a tree over the words of its sentence.
 
     Args:
         kind: What is wrong, in words that can be counted.
