@@ -451,8 +451,8 @@ FAULTS = [
     Fault(
         "a signal is not heard",
         "training/trainer.py",
-        "if report.asked_to_stop and",
-        "if False and",
+        "if not self._is_done and self.processes.any(bool(received)):",
+        "if False:",
         "training/test_trainer.py",
     ),
     Fault(

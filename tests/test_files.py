@@ -76,7 +76,9 @@ def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path):
 
 def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"scores\.json: cannot be written \(not a dir"):
+    with pytest.raises(
+        ValueError, match=r"scores\.json: cannot be written \(not a dir"
+    ):
         require_writable(tmp_path / "file" / "scores.json")
     with pytest.raises(ValueError, match="a folder; give the name of a file"):
         require_writable(tmp_path)

@@ -4,6 +4,7 @@ import math
 import re
 import signal
 import time
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -31,7 +32,7 @@ from transformer_lite.optimizer import noam_rate
 from transformer_lite.run_folder import RunFolder, training_path
 from transformer_lite.training import trainer
 from transformer_lite.training.checkpoint import load_training
-from transformer_lite.training.step import ValidationReport, train_step
+from transformer_lite.training.step import LossReport, train_step
 from transformer_lite.weights import average, load_weights, read_weights
 
 
@@ -211,7 +212,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_even_of_a_resumed_run(
 ):
     losses = iter([5.0, 3.0, 4.0, 3.5, 3.25, 6.0])
     monkeypatch.setattr(
-        trainer, "validate", lambda *_: ValidationReport(next(losses), 1.0, 7)
+        trainer, "validate", lambda *_: LossReport(next(losses), 1.0, 7)
     )
     often = {"checkpoint_every": 2, "average_checkpoints": 50}
     interrupt(tmp_path, monkeypatch, 7, "crash", **often)
@@ -291,7 +292,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_remedy(
 
 def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkeypatch):
     def large(*arguments):
-        return train_step(*arguments)._replace(loss=2000.0, nll=2000.0)
+        return replace(train_step(*arguments), loss=2000.0, nll=2000.0)
 
     monkeypatch.setattr(trainer, "train_step", large)
     assert trainer_of(tmp_path).train()

@@ -34,6 +34,10 @@ class Processes:
             dist.all_reduce(values)
         return values
 
+    def any(self, value: bool) -> bool:
+        """Return whether the value is true on at least one process."""
+        return bool(self.sum(torch.tensor(int(value), device=self.device)))
+
     def gather(self, value: Any) -> list[Any]:
         """Return every process's value, in the order of their ranks."""
         values = [value] * self.world_size
