@@ -41,7 +41,7 @@ CHANGEABLE = (
 """Settings that may differ when a run is resumed."""
 
 LARGEST_RATE = 1.0
-"""Above this product of learning rate and d_model a run's start warns.
+"""Largest product of learning rate and d_model that a run begins without a warning.
 
 The paper's base model peaks at 0.36, its big one at 0.5. On the toy grammar two layers,
 64 or 128 wide, learn best near 0.25 and slowly at 1; at 2 they learn no more than how
@@ -49,25 +49,26 @@ frequent each word is.
 """
 
 Samples = Callable[[nn.Module, PreparedCorpus, SearchConfig], OnValidation]
-"""Makes, for a model in training, what is called after each validation."""
+"""Returns the function to call after each validation of a model in training."""
 
 
 def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> bool:
     """Train by a recipe in the folder `out`; return False if a signal ended it early.
 
-    A run that is in `out` already is resumed.
+    If `out` holds this run already, it resumes.
 
     Args:
         recipe: What to train, on what, and how.
         out: The run's folder.
-        samples: Watches the translations; `inference.scores.ValidationSamples` does.
+        samples: `inference.scores.ValidationSamples` shows and scores translations;
+            without it a validation computes the loss alone.
 
     Raises:
         ValueError: The data is missing, or `out` holds another run or something else.
         MemoryError: A batch does not fit into the GPU's memory.
         ConnectionError: Another process of the run is lost.
     """
-    # The folder is unlocked last: then a lost process has been reported already.
+    # The folder is unlocked last, so that nothing delays the report of a lost process.
     with (
         _explained_out_of_memory(recipe.train),
         ExitStack() as lock,
@@ -120,12 +121,10 @@ def _locked(out: Path) -> AbstractContextManager[None]:
     """Keep other runs out of the folder while this one trains.
 
     Raises:
-        ValueError: The folder holds other files, which a run could overwrite.
+        ValueError: The folder holds files that are not of a run.
     """
     folder = RunFolder(out)
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out}: is a file; give another --out")
-    if out.exists() and set(out.iterdir()) - {folder.lock}:
+    if out.is_dir() and set(out.iterdir()) - {folder.lock}:
         try:
             folder.recipe()
         except ValueError as error:
@@ -188,7 +187,7 @@ def _require_same_settings(old: Recipe, new: Recipe, out: Path) -> None:
 
 
 def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
-    """Check that every sentence fits, before hours have gone by."""
+    """Check that every sentence fits, before hours of training depend on it."""
     max_len, max_extra = recipe.model.max_len, recipe.search.max_extra
     batch = recipe.train.batch_tokens
     for split in ("train", "valid"):
@@ -208,7 +207,7 @@ def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
 
 
 def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> str:
-    """Say what is about to run, and on what."""
+    """Describe the run and the processors that it runs on."""
     train, processes = recipe.train, trainer.processes
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     each = batches_per_step(train, processes.world_size) // processes.world_size

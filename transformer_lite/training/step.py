@@ -68,7 +68,7 @@ class Objective(nn.Module):
             tgt_input: What the decoder reads.
             labels: The token that should follow each one that the decoder reads.
             real: Where labels are no padding.
-            scale: What the caller multiplies the loss by.
+            scale: Factor that the caller multiplies the loss by.
         """
         with autocast(self.precision, src_ids.device):
             hidden = self.model.hidden(src_ids, tgt_input)
@@ -166,7 +166,7 @@ def add_gradients(
     Args:
         objective: An `Objective`, or one wrapped for several processes.
         batches: This process's part of the step.
-        scale: What the sum of the losses is multiplied by.
+        scale: Factor of the losses' sum.
         seed: As for `train_step`.
         processes: This process among all.
 
@@ -194,7 +194,7 @@ def _seed_dropout(seed: Sequence[int]) -> None:
 
 
 def _synchronized(objective: nn.Module, now: bool) -> AbstractContextManager:
-    """Let processes add up their gradients once a step, with its last batch."""
+    """Let processes add up their gradients once a step, at its last batch."""
     if now or not isinstance(objective, DistributedDataParallel):
         return nullcontext()
     return objective.no_sync()
@@ -216,7 +216,7 @@ def validate(
 
     Args:
         model: The model, on any device.
-        batches: All batches, the same on every process; these share them out.
+        batches: All batches, the same on every process; each computes its share.
         smoothing: ε of the label smoothing.
         precision: Arithmetic of the matrix products.
         processes: This process among all.
@@ -240,7 +240,7 @@ def validate(
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Switch dropout off inside the block, and back to what it was after it."""
+    """Switch dropout off inside the block; afterwards it is as before."""
     was_training = model.training
     model.eval()
     try:

@@ -38,7 +38,7 @@ from transformer_lite.training.step import (
 from transformer_lite.weights import save_weights, weights_of
 
 OnValidation = Callable[[], dict[str, Any]]
-"""Called after each validation; what it returns is recorded with it."""
+"""Called after each validation; its record gets the values that are returned."""
 
 SMALLEST_SCALE = 2.0**-10
 """Smallest scale of fp16's gradients; if they overflow even so, no scale helps."""
@@ -110,7 +110,7 @@ class Trainer:
         config: How to train.
         run: The run's folder; metrics and checkpoints/ are written there.
         processes: This process among all.
-        on_validation: Called after each validation; what it returns is recorded.
+        on_validation: Called after each validation; returns values to record.
     """
 
     def __init__(
@@ -153,13 +153,18 @@ class Trainer:
             steps = (step.pinned() for step in steps)
         steps = prefetch(steps, STEPS_AHEAD)
         self.model.train()
-        self._last_save = time.monotonic()
         with (
             stop_signals() as received,
             matrix_products(self.precision),
             self.metrics,
             self._compiled_layers(),
-            self._progress_bar() as self._bar,
+            tqdm(
+                total=self.config.max_steps,
+                initial=self.state.step,
+                unit="step",
+                disable=self.processes.rank != 0,
+                smoothing=0.05,
+            ) as self._bar,
         ):
             objective = self._objective()
             while not self._is_done:
@@ -192,7 +197,7 @@ class Trainer:
         if self.state.step:
             tqdm.write(f"resuming after step {self.state.step:,}", file=sys.stderr)
         if not self._is_done:
-            # An average of an earlier end would be taken for this run's.
+            # It averages an earlier end, and `translate` would prefer it.
             self.folder.average.unlink(missing_ok=True)
 
     def _objective(self) -> nn.Module:
@@ -221,19 +226,15 @@ class Trainer:
             yield
         finally:
             for layer in layers:
-                layer._compiled_call_impl = None  # the caller's model stays as it was
-
-    def _progress_bar(self) -> tqdm:
-        return tqdm(
-            total=self.config.max_steps,
-            initial=self.state.step,
-            unit="step",
-            disable=self.processes.rank != 0,
-            smoothing=0.05,
-        )
+                layer._compiled_call_impl = None  # the caller's model is as before
 
     def _step(self, objective: nn.Module, steps: Iterator[StepBatches]) -> None:
-        """Take the next step and record it; count it if fp16 made it impossible."""
+        """Take the next step and record it, or count it as skipped in fp16.
+
+        Raises:
+            FloatingPointError: The loss or the gradient is not finite, and a smaller
+                scale of fp16's gradients is no remedy.
+        """
         state = self.state
         begun = time.perf_counter()
         batches, position = next(steps)
