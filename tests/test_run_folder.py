@@ -6,7 +6,7 @@ import time
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from transformer_lite.run_folder import Metrics, RunFolder, find_run, training_path
+from transformer_lite.run_folder import Metrics, RunFolder, find_run
 
 
 def test_a_half_written_file_is_no_checkpoint(tmp_path):
@@ -20,11 +20,6 @@ def test_a_half_written_file_is_no_checkpoint(tmp_path):
         path.write_bytes(b"weights")
     assert folder.step_checkpoints() == paths
     assert folder.resumable_checkpoints() == [*paths[:2], stopped, paths[2]]
-
-
-def test_the_training_state_lies_beside_the_weights(tmp_path):
-    path = training_path(RunFolder(tmp_path).weights_after(1000))
-    assert path == tmp_path / "checkpoints" / "step-00001000.training.pt"
 
 
 def test_the_weights_to_translate_with_are_the_average_the_best_or_the_newest(tmp_path):
