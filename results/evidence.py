@@ -19,8 +19,7 @@ from transformer_lite.inference.brackets import BracketScores
 from transformer_lite.inference.scores import score_outputs
 from transformer_lite.inference.translator import Translator
 from transformer_lite.precision import choose_device, choose_precision
-from transformer_lite.run_folder import RunFolder
-from transformer_lite.training.metrics import Metrics
+from transformer_lite.run_folder import Metrics, RunFolder
 from transformer_lite.training.step import validate
 from transformer_lite.weights import load_weights
 

@@ -451,14 +451,14 @@ FAULTS = [
     Fault(
         "a signal is not heard",
         "training/trainer.py",
-        "if report.asked_to_stop and",
-        "if False and",
+        "if not self._is_done and self.processes.any(bool(received)):",
+        "if False:",
         "training/test_trainer.py",
     ),
     Fault(
         "another program's folder is overwritten",
         "training/run.py",
-        "if out.exists() and set(out.iterdir()) - {folder.lock}:",
+        "if out.is_dir() and set(out.iterdir()) - {folder.lock}:",
         "if False:",
         "training/test_run.py test_cli.py",
     ),

@@ -1,8 +1,6 @@
 """Files and folders appear whole or not at all; a lock lets one process in."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -76,7 +74,9 @@ def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path):
 
 def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"scores\.json: cannot be written \(not a dir"):
+    with pytest.raises(
+        ValueError, match=r"scores\.json: cannot be written \(not a dir"
+    ):
         require_writable(tmp_path / "file" / "scores.json")
     with pytest.raises(ValueError, match="a folder; give the name of a file"):
         require_writable(tmp_path)
@@ -138,18 +138,6 @@ def test_the_lock_is_given_back_after_an_error_and_its_file_stays(tmp_path):
     with only_process(tmp_path / "out.lock", BUSY):
         pass
     assert names_in(tmp_path) == ["out.lock"]
-
-
-def test_a_lock_file_of_a_killed_process_is_no_hindrance(tmp_path):
-    script = (
-        "import os, sys; from filelock import FileLock; "
-        "FileLock(sys.argv[1]).acquire(); os._exit(9)"
-    )
-    path = tmp_path / "out.lock"
-    subprocess.run([sys.executable, "-c", script, path], check=False)
-    assert path.exists()
-    with only_process(path, BUSY):
-        pass
 
 
 def test_a_folder_that_may_not_be_written_to_is_named_with_a_remedy(

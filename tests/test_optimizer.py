@@ -50,6 +50,11 @@ def some_optimizer(rate):
     return optim.SGD([nn.Parameter(torch.zeros(3))], lr=rate)
 
 
+def test_adam_has_no_rate_of_its_own():
+    with pytest.raises(TypeError, match="rate"):
+        adam([nn.Parameter(torch.zeros(3))])
+
+
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_scheduler_multiplies_the_optimizers_rate(rate):
     expected = [rate * rate_in_words(step, 32, 7) for step in range(1, 24)]

@@ -1,8 +1,12 @@
-"""Everything of a run has its place in its folder."""
+"""Everything of a run has its place in its folder, and its record of metrics."""
+
+import sys
+import time
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from transformer_lite.run_folder import RunFolder, find_run, training_path
+from transformer_lite.run_folder import Metrics, RunFolder, find_run
 
 
 def test_a_half_written_file_is_no_checkpoint(tmp_path):
@@ -16,11 +20,6 @@ def test_a_half_written_file_is_no_checkpoint(tmp_path):
         path.write_bytes(b"weights")
     assert folder.step_checkpoints() == paths
     assert folder.resumable_checkpoints() == [*paths[:2], stopped, paths[2]]
-
-
-def test_the_training_state_lies_beside_the_weights(tmp_path):
-    path = training_path(RunFolder(tmp_path).weights_after(1000))
-    assert path == tmp_path / "checkpoints" / "step-00001000.training.pt"
 
 
 def test_the_weights_to_translate_with_are_the_average_the_best_or_the_newest(tmp_path):
@@ -71,3 +70,87 @@ def test_a_damaged_configuration_is_named(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(ValueError, match=r"config\.json: not a run's configuration"):
         RunFolder(tmp_path).recipe()
+
+
+# Metrics
+
+
+@pytest.fixture
+def metrics(tmp_path):
+    with Metrics(tmp_path / "run") as made:
+        yield made
+
+
+def steps(metrics):
+    return [record["step"] for record in metrics.read()]
+
+
+def test_records_come_back_in_order(metrics):
+    # Whatever a model says: str.splitlines would take these for ends of lines.
+    strange = ["schön", "a\u2028b\u2029c\u0085d\x1ee"]
+    metrics.add(1, loss=2.5)
+    metrics.add(2, translations=strange)
+    assert metrics.read() == [
+        {"step": 1, "loss": 2.5},
+        {"step": 2, "translations": strange},
+    ]
+
+
+def test_a_run_without_records_has_none(metrics):
+    assert metrics.read() == []
+
+
+def test_forgetting_leaves_the_steps_up_to_the_checkpoint(metrics):
+    for step in (1, 2, 3, 3, 4):
+        metrics.add(step)
+    metrics.forget_after(3)
+    assert steps(metrics) == [1, 2, 3, 3]
+
+
+@pytest.mark.parametrize("end", ['{"step": 2, "lo', '{"step": 2, "said": "grü'])
+def test_a_line_that_was_not_finished_is_not_a_record(metrics, end):
+    metrics.add(1)
+    with metrics.path.open("ab") as file:
+        file.write(end.encode()[:-1])  # which may cut a letter in two
+    assert steps(metrics) == [1]
+    metrics.forget_after(1)
+    with Metrics(metrics.path.parent) as resumed:
+        resumed.add(2)
+    assert steps(metrics) == [1, 2]
+
+
+@pytest.mark.parametrize("line", ["garbage", "[1]", "{}", '{"step": "one"}'])
+def test_a_damaged_line_is_named(metrics, line):
+    metrics.add(1)
+    with metrics.path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2: .*delete"):
+        metrics.read()
+
+
+def scalars(run):
+    events = EventAccumulator(str(run / "tensorboard"))
+    events.Reload()
+    return {
+        tag: [(event.step, event.value) for event in events.Scalars(tag)]
+        for tag in events.Tags()["scalars"]
+    }
+
+
+def test_tensorboard_has_the_numbers_of_each_step_once(tmp_path, monkeypatch):
+    now = time.time()
+    for first in (1, 3):
+        # TensorBoard reads files by the seconds in their names; a run resumes later.
+        monkeypatch.setattr(time, "time", lambda first=first: now + 10 * first)
+        with Metrics(tmp_path) as metrics:
+            metrics.forget_after(first - 1)
+            for step in range(first, 5):
+                metrics.add(step, rate=10.0 * first + step, translations=["schön"])
+    rates = [(1, 11.0), (2, 12.0), (3, 33.0), (4, 34.0)]
+    assert scalars(tmp_path) == {"rate": rates}
+
+
+def test_records_are_written_without_tensorboard_too(metrics, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    metrics.add(1, rate=0.125)
+    assert metrics.read() == [{"step": 1, "rate": 0.125}]

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Have `write` fill a file beside `path`, and rename it when it is whole.
+    """Let `write` fill a file beside `path`, and rename it when it is whole.
 
     Raises:
         OSError: The disk is full or the folder may not be written to. What was at
@@ -47,7 +47,7 @@ def require_writable(path: Path) -> None:
     """Check that a file can be written, before hours of work depend on it.
 
     Raises:
-        ValueError: It cannot: it is a folder, or its folder may not be written to.
+        ValueError: The path is a folder, or its folder may not be written to.
     """
     if path.is_dir():
         raise ValueError(f"{path}: a folder; give the name of a file")
@@ -64,9 +64,7 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a folder to fill; it is renamed to `out` when the block ends well.
-
-    After an error nothing is left of it.
+    """Yield a folder to fill; rename it to `out` at the end, or delete it on an error.
 
     Raises:
         ValueError: `out` has no name, or exists.
@@ -77,7 +75,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     if out.exists():
         raise ValueError(exists)
     partial = out.with_name(f"{out.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a killed process of this number
+    shutil.rmtree(partial, ignore_errors=True)  # a killed process may have left one
     partial.mkdir(parents=True)
     try:
         yield partial
@@ -96,8 +94,8 @@ def only_process(path: Path, busy: str) -> Iterator[None]:
     empty lock file stays: removing it would let two processes hold a lock each.
 
     Args:
-        path: The lock file. Its folder is made.
-        busy: What to say if another process is in the block.
+        path: The lock file. Missing folders above it are made.
+        busy: The error's message if another process is in the block.
 
     Raises:
         ValueError: Another process is in the block.

@@ -1,4 +1,4 @@
-"""The arithmetic of matrix products, chosen by what the processor is good at.
+"""The precision of matrix products, chosen by what the processor is fast at.
 
 Paper: §5.2
 Chapter: 05_2_hardware_and_schedule
@@ -22,7 +22,9 @@ def choose_precision(
     device: torch.device,
     cpu_info: Path = CPU_INFO,
 ) -> Precision:
-    """Return the requested precision; "auto" is half precision on matrix units for it.
+    """Return the requested precision, or for "auto" the processor's fastest.
+
+    "auto" means 16 bits where the processor has matrix units for them, else fp32.
 
     Args:
         requested: What the recipe asks for.
@@ -62,8 +64,8 @@ def choose_device(requested: torch.device | str | None = None) -> torch.device:
     """Return the requested device, by default a GPU if there is one.
 
     Raises:
-        ValueError: Apple's GPU is requested. It computes no float64, which the search
-            and the loss add up in.
+        ValueError: Apple's GPU is requested. It has no float64, in which the search
+            and the loss add up.
     """
     default = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(requested or default)
@@ -76,9 +78,9 @@ def choose_device(requested: torch.device | str | None = None) -> torch.device:
 
 
 def _has_bf16_units(cpu_info: Path) -> bool:
-    """Return whether the processor multiplies bf16 matrices in hardware: Intel's AMX.
+    """Return whether the processor has Intel's AMX, matrix units for bf16.
 
-    Elsewhere bf16 can be slower than fp32: in training the recipe multi30k_de it makes
-    0.6 times as many tokens a second on a Xeon with AVX512-BF16 and without AMX.
+    Without it bf16 can be slower than fp32. On a Xeon with AVX512-BF16 but no AMX, the
+    recipe multi30k_de trains on 0.6 times as many tokens a second.
     """
     return cpu_info.exists() and "amx_bf16" in cpu_info.read_text().split()

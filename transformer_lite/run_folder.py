@@ -1,6 +1,4 @@
-"""The folder of a run: what lies where in it.
-
-It holds the run's configuration, its tokenizer, its metrics and its checkpoints.
+"""The folder of a run: what lies where in it, and the record of its metrics.
 
 Paper: §6.1
 Chapter: the_multi_gpu_trainer
@@ -9,10 +7,12 @@ Tests: tests/test_run_folder.py
 
 import json
 from difflib import get_close_matches
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from transformer_lite.config import Recipe, recipe_from_dict
+from transformer_lite.files import write_whole
 
 STOPPED = ".stopped"
 """Mark in the name of a checkpoint that a signal caused."""
@@ -76,7 +76,7 @@ class RunFolder:
         return self._glob("")
 
     def resumable_checkpoints(self) -> list[Path]:
-        """List the same and the one that a signal caused, which no average includes."""
+        """List the same and one that a signal caused, which no average includes."""
         return sorted([*self._glob(""), *self._glob(STOPPED)])
 
     def _glob(self, mark: str) -> list[Path]:
@@ -133,15 +133,91 @@ class RunFolder:
         Raises:
             ValueError: There is none.
         """
-        named = [path for path in (self.average, self.best) if path.exists()]
-        candidates = [*named, *reversed(self.resumable_checkpoints())]
-        if not candidates:
-            raise ValueError(
-                f"{self.checkpoints}: no checkpoint yet; run `train` first"
-            )
-        return candidates[0]
+        newest_first = reversed(self.resumable_checkpoints())
+        for path in (self.average, self.best, *newest_first):
+            if path.exists():
+                return path
+        raise ValueError(f"{self.checkpoints}: no checkpoint yet; run `train` first")
 
 
 def training_path(weights: Path) -> Path:
     """Return where the rest of a checkpoint lies, which only training needs."""
     return weights.with_suffix(".training.pt")
+
+
+class Metrics:
+    """A run's metrics.jsonl, and the same for TensorBoard where that is installed.
+
+    Use it as a context manager: it closes its files at the end.
+
+    Args:
+        run: The run's folder; the first record makes it.
+    """
+
+    def __init__(self, run: Path) -> None:
+        folder = RunFolder(run)
+        self.path, self._events_folder = folder.metrics, folder.events
+        self._file: TextIOWrapper | None = None
+        self._events: Any = None
+
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (self._file, self._events):
+            if file is not None:
+                file.close()
+        self._file = self._events = None
+
+    def add(self, step: int, **values: Any) -> None:
+        """Append a record of one step."""
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a", encoding="utf-8")
+            self._events = _tensorboard(self._events_folder, step)
+        self._file.write(_line({"step": step, **values}))
+        self._file.flush()
+        if self._events is not None:
+            for name, value in values.items():
+                if isinstance(value, int | float):
+                    self._events.add_scalar(name, value, step)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Read all records, the oldest first.
+
+        A line that a killed process left unfinished is not a record.
+
+        Raises:
+            ValueError: A line is damaged.
+        """
+        if not self.path.exists():
+            return []
+        records = []
+        for number, line in enumerate(self.path.read_bytes().split(b"\n")[:-1], 1):
+            try:
+                records.append(json.loads(line))
+                records[-1]["step"] + 0  # every record has a step, and it is a number
+            except (ValueError, TypeError, KeyError) as error:
+                raise ValueError(
+                    f"{self.path}, line {number}: not a record; delete this line"
+                ) from error
+        return records
+
+    def forget_after(self, step: int) -> None:
+        """Drop the records of later steps, which are about to be taken again."""
+        text = "".join(_line(r) for r in self.read() if r["step"] <= step)
+        write_whole(self.path, lambda partial: partial.write_text(text, "utf-8"))
+
+
+def _line(record: dict[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _tensorboard(folder: Path, step: int) -> Any:
+    """Return a writer of TensorBoard's events from a step on, if it is installed."""
+    try:  # an extra: pip install 'transformer-lite-book[tensorboard]'
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    # It drops what an interrupted run wrote about this step and later ones.
+    return SummaryWriter(folder, purge_step=step)

@@ -26,7 +26,7 @@ def weights_of(model: nn.Module) -> Weights:
 
 
 def save_weights(path: Path, weights: Weights) -> None:
-    """Write weights so that `path` never holds half a file."""
+    """Write weights; `path` never holds half a file."""
     contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
     write_whole(path, lambda partial: save_file(contiguous, partial))
 
@@ -62,10 +62,10 @@ def read_weights(path: Path) -> Weights:
             "still training, which deletes its older checkpoints"
         ) from None
     except (SafetensorError, OSError) as error:
-        is_own = path.suffix == ".safetensors" and path.parent.name == "checkpoints"
-        remedy = "name a .safetensors file of a run's checkpoints"
-        if is_own:
+        if path.match("checkpoints/*.safetensors"):
             remedy = "delete it, and the one before it takes its place"
+        else:
+            remedy = "name a .safetensors file of a run's checkpoints"
         raise ValueError(
             f"{path}: the checkpoint is damaged ({error}); {remedy}"
         ) from error
@@ -74,7 +74,7 @@ def read_weights(path: Path) -> Weights:
 def average(paths: Sequence[Path]) -> Weights:
     """Return the mean of several checkpoints' weights (Section 6.1).
 
-    It is summed in float64, with one file in memory at a time.
+    Sums are in float64, and one file is in memory at a time.
 
     Raises:
         ValueError: A file is damaged, the files belong to different models, or there

@@ -8,6 +8,7 @@ import socket
 import time
 import traceback
 from contextlib import nullcontext
+from dataclasses import astuple
 from itertools import count
 from unittest import mock
 
@@ -127,7 +128,7 @@ def shared_validation(processes):
     model, given = some_model().model, []
     model.encoder.register_forward_hook(lambda *hooked: given.append(1))
     report = validate(model, BATCHES, 0.1, processes=processes)
-    return *report, len(given)
+    return *astuple(report), len(given)
 
 
 def mistake(act):
@@ -195,7 +196,7 @@ def as_rank(rank, port, results):
                 "sum": processes.sum(own),
                 "own": own,
                 "weights": weights_of(model),
-                "report": report[:3],
+                "report": astuple(report),
                 "accumulated": weights_of(accumulated),
                 "sums": len(sums),
                 "trained": trained(processes, results / f"run{rank}"),
@@ -292,7 +293,7 @@ def test_two_processes_with_17_and_3_tokens_take_the_step_of_one(two_processes):
     assert (weights_of(model) - weights_of(some_model())).norm() > 0.01
     for found in two_processes:
         assert_close(found["weights"], weights_of(model), **EXACT)
-        assert found["report"] == pytest.approx(report[:3], rel=1e-5)
+        assert found["report"] == pytest.approx(astuple(report), rel=1e-5)
 
 
 def test_two_processes_with_three_batches_each_are_one_with_six(two_processes):

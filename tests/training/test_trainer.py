@@ -4,6 +4,7 @@ import math
 import re
 import signal
 import time
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -31,7 +32,7 @@ from transformer_lite.optimizer import noam_rate
 from transformer_lite.run_folder import RunFolder, training_path
 from transformer_lite.training import trainer
 from transformer_lite.training.checkpoint import load_training
-from transformer_lite.training.step import ValidationReport, train_step
+from transformer_lite.training.step import LossReport, train_step
 from transformer_lite.weights import average, load_weights, read_weights
 
 
@@ -46,46 +47,28 @@ def whole(tmp_path_factory):
 # A run that is interrupted
 
 
-@pytest.fixture(scope="module", params=[(2,), (5,), (10,), (4, 3), (2, 2, 5)], ids=str)
-def steps(request):
-    """In which step of each attempt a run is interrupted."""
-    return request.param
+def training_state(run):
+    """Return the last training state of a run, and Adam's moments apart from it."""
+    state = load_training(run / "checkpoints" / "step-00000011.training.pt")
+    return state, list(state.pop("optimizer")["state"].values())
 
 
-@pytest.fixture(scope="module", params=["crash", signal.SIGTERM, signal.SIGINT])
-def interrupted(request, steps, tmp_path_factory):
-    """The folder of a run that was interrupted, and resumed to its end."""
-    run = tmp_path_factory.mktemp("interrupted")
-    with pytest.MonkeyPatch.context() as patch:
-        for step in steps:
-            interrupt(run, patch, step, request.param)
-    train(run)
-    return run
-
-
-def test_an_interrupted_run_ends_with_the_same_weights(whole, interrupted):
+@pytest.mark.parametrize("steps", [(2,), (10,), (4, 3), (2, 2, 5)], ids=str)
+@pytest.mark.parametrize("how", ["crash", signal.SIGTERM])
+def test_an_interrupted_run_ends_as_a_whole_one(
+    whole, tmp_path, monkeypatch, steps, how
+):
+    for step in steps:
+        interrupt(tmp_path, monkeypatch, step, how)
+    train(tmp_path)
     for name in ("step-00000011", "best", "average"):
-        assert same_file(whole, interrupted, name)
-
-
-def test_an_interrupted_run_ends_with_the_same_training_state(whole, interrupted):
-    one, two = (
-        load_training(run / "checkpoints" / "step-00000011.training.pt")
-        for run in (whole, interrupted)
-    )
-    states = [state.pop("optimizer")["state"] for state in (one, two)]
-    assert len(states[0]) > 10
-    for state, other in zip(*map(dict.values, states), strict=True):
-        assert same_weights(state, other)
-    assert one == two
-
-
-def test_metrics_of_an_interrupted_run_are_those_of_a_whole_one(whole, interrupted):
-    assert without_speed(interrupted) == without_speed(whole)
-
-
-def test_an_interrupted_run_leaves_the_same_files(whole, interrupted):
-    assert names(interrupted) == names(whole)
+        assert same_file(whole, tmp_path, name)
+    (expected, moments), (found, others) = map(training_state, (whole, tmp_path))
+    assert found == expected
+    assert len(moments) > 10
+    assert all(map(same_weights, moments, others))
+    assert without_speed(tmp_path) == without_speed(whole)
+    assert names(tmp_path) == names(whole)
 
 
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT] * 2])
@@ -211,7 +194,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_even_of_a_resumed_run(
 ):
     losses = iter([5.0, 3.0, 4.0, 3.5, 3.25, 6.0])
     monkeypatch.setattr(
-        trainer, "validate", lambda *_: ValidationReport(next(losses), 1.0, 7)
+        trainer, "validate", lambda *_: LossReport(next(losses), 1.0, 7)
     )
     often = {"checkpoint_every": 2, "average_checkpoints": 50}
     interrupt(tmp_path, monkeypatch, 7, "crash", **often)
@@ -222,10 +205,12 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_even_of_a_resumed_run(
 
 
 def test_metrics_have_one_record_for_each_step_and_each_validation(whole):
-    steps = [record["step"] for record in records(whole, "train_loss")]
+    steps, validations = (
+        [record["step"] for record in records(whole, name)]
+        for name in ("train_loss", "valid_loss")
+    )
     assert steps == list(range(1, 12))
-    steps = [record["step"] for record in records(whole, "valid_loss")]
-    assert steps == [2, 4, 6, 8, 10, 11]
+    assert validations == [2, 4, 6, 8, 10, 11]
 
 
 def test_rates_are_those_of_equation_3_and_cool_down_where_the_recipe_asks_for_it(
@@ -291,7 +276,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_remedy(
 
 def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkeypatch):
     def large(*arguments):
-        return train_step(*arguments)._replace(loss=2000.0, nll=2000.0)
+        return replace(train_step(*arguments), loss=2000.0, nll=2000.0)
 
     monkeypatch.setattr(trainer, "train_step", large)
     assert trainer_of(tmp_path).train()

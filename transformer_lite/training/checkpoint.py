@@ -1,8 +1,8 @@
 """Checkpoints: all that changes during a run, saved and resumed from.
 
-A checkpoint is a file of weights, `step-00001000.safetensors`. The newest ones
-have what training needs to resume beside them, `step-00001000.training.pt`.
-Neither kind of file can run code when it is loaded.
+A checkpoint is a file of weights, `step-00001000.safetensors`. The newest ones have a
+second file, `step-00001000.training.pt`, with what else a run needs to resume. Neither
+can run code when it is loaded.
 
 Paper: §5.3, 6.1
 Chapter: the_multi_gpu_trainer
@@ -26,7 +26,9 @@ from transformer_lite.training.distributed import ONE_CPU, Processes
 from transformer_lite.weights import average, load_weights, save_weights, weights_of
 
 RESUMABLE = 2
-"""How many checkpoints keep the optimizer's state, twice the weights' size."""
+"""How many checkpoints keep the optimizer's state, which is twice the weights' size."""
+DELETE = "delete it and its .safetensors, and the checkpoint before takes its place"
+"""What to do about a training state that cannot be used."""
 
 
 class TrainingState:
@@ -66,14 +68,13 @@ class TrainingState:
 
         Args:
             folder: The run's folder.
-            stopped: Whether a signal asks for it. If the step has a regular checkpoint
-                already, that serves.
+            stopped: Whether a signal ends the run here. It then writes nothing if the
+                step has a regular checkpoint already.
         """
-        path = folder.weights_after(self.step)
-        if stopped:
-            if path.exists() and training_path(path).exists():
-                return
-            path = folder.weights_after(self.step, stopped)
+        regular = folder.weights_after(self.step)
+        if stopped and regular.exists() and training_path(regular).exists():
+            return
+        path = folder.weights_after(self.step, stopped)
         training = {
             "step": self.step,
             "position": tuple(self.position),
@@ -91,21 +92,21 @@ class TrainingState:
     def resume(self, folder: RunFolder, processes: Processes = ONE_CPU) -> None:
         """Resume from the newest checkpoint, if there is one.
 
-        A network file system may show machines different files for a while, so the
-        first process chooses, and all prove that they have read the same.
+        A network file system may show machines different files for a while. So the
+        first process chooses the checkpoint, and all compare what they have read.
 
         Raises:
             ValueError: The checkpoint is damaged, belongs to another model, has more
                 steps than are wanted, or is not the same for every process.
         """
-        chosen = None
+        newest = None
         with processes.all_or_none():
             if processes.rank == 0:
-                chosen = _newest_complete(folder)
-        chosen = processes.gather(chosen)[0]
-        if chosen is None:
+                newest = _newest_complete(folder)
+        newest = processes.gather(newest)[0]
+        if newest is None:
             return
-        path = folder.checkpoints / chosen
+        path = folder.checkpoints / newest
         with processes.all_or_none():
             self._load(path)
         if len(set(processes.gather(self._checksum()))) > 1:
@@ -127,8 +128,7 @@ class TrainingState:
                 self.scaler.load_state_dict(training["scaler"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
-                f"{training_path(path)}: not the training state of this run; delete it "
-                "and its .safetensors, and the checkpoint before takes its place"
+                f"{training_path(path)}: not the training state of this run; {DELETE}"
             ) from error
         if self.step > self.config.max_steps:
             raise ValueError(
@@ -137,7 +137,7 @@ class TrainingState:
             )
 
     def _checksum(self) -> int:
-        """Return a number that differs where steps, position, weights or moments do."""
+        """Return a number that tells states apart: step, position, weights, moments."""
         checksum = zlib.crc32(repr((self.step, self.position)).encode())
         moments = [m for p in self.optimizer.state.values() for m in p.values()]
         for tensor in [*self.model.parameters(), *moments]:
@@ -157,7 +157,7 @@ class TrainingState:
 
 
 def save_training(path: Path, training: dict[str, Any]) -> None:
-    """Write optimizer, schedule and position so that no half file is left."""
+    """Write optimizer, schedule and position; `path` never holds half a file."""
     write_whole(path, lambda partial: torch.save(training, partial))
 
 
@@ -176,8 +176,7 @@ def load_training(path: Path) -> dict[str, Any]:
         ) from None
     except Exception as error:  # a damaged pickle can raise anything
         raise ValueError(
-            f"{path}: the training state is damaged ({type(error).__name__}); "
-            "delete it and its .safetensors, and the checkpoint before takes its place"
+            f"{path}: the training state is damaged ({type(error).__name__}); {DELETE}"
         ) from error
 
 
@@ -186,10 +185,10 @@ def prune(folder: RunFolder, newest: Path, keep: int) -> None:
 
     Args:
         folder: The run's folder.
-        newest: The checkpoint just written. Later ones belong to steps that are being
-            taken again.
-        keep: How many regular checkpoints stay, at least `RESUMABLE`. One that a
-            signal caused is deleted by the next.
+        newest: The checkpoint just written. Those of later steps are deleted: these
+            steps are being taken again.
+        keep: How many regular checkpoints stay, at least `RESUMABLE`. The next
+            checkpoint deletes one that a signal caused.
     """
     regular = [path for path in folder.step_checkpoints() if path <= newest]
     kept = sorted({*regular[-max(keep, RESUMABLE) :], newest})

@@ -1,4 +1,4 @@
-"""Several processes that act as one: start-up and sums over all of them.
+"""Several processes that act as one: start them together, sum over all of them.
 
 Paper: §5.2
 Chapter: the_multi_gpu_trainer
@@ -34,6 +34,10 @@ class Processes:
             dist.all_reduce(values)
         return values
 
+    def any(self, value: bool) -> bool:
+        """Return whether the value is true on at least one process."""
+        return bool(self.sum(torch.tensor(int(value), device=self.device)))
+
     def gather(self, value: Any) -> list[Any]:
         """Return every process's value, in the order of their ranks."""
         values = [value] * self.world_size
@@ -43,25 +47,25 @@ class Processes:
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
-        """Raise a mistake that one process finds in the block on all processes.
+        """Raise on all processes the error that one of them meets in the block.
 
         Nothing inside the block may wait for the other processes.
 
         Raises:
-            ValueError: The block raised one here, or on another process.
+            ValueError: The block raised one here, or any of these on another process.
             OSError: The block raised one here.
         """
-        mistake = None
+        own = None
         try:
             yield
         except (ValueError, OSError) as error:
-            mistake = error
-        mistakes = self.gather(mistake and str(mistake))
-        if mistake:
-            raise mistake
-        for rank, other in enumerate(mistakes):
-            if other:
-                raise ValueError(f"process {rank}: {other}")
+            own = error
+        messages = self.gather(own and str(own))
+        if own:
+            raise own
+        for rank, message in enumerate(messages):
+            if message:
+                raise ValueError(f"process {rank}: {message}")
 
 
 ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
@@ -71,8 +75,8 @@ ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
 def join_processes() -> Iterator[Processes]:
     """Join the processes that torchrun started; yield this process's place among them.
 
-    torchrun describes the place by environment variables; without them a process is
-    alone. Each takes the GPU of its local rank, or the CPU if there is no GPU.
+    torchrun sets environment variables; without them a process is alone. Each process
+    takes the GPU of its local rank, or the CPU if there is no GPU.
 
     Raises:
         ValueError: This machine has fewer GPUs than processes.
@@ -92,8 +96,8 @@ def join_processes() -> Iterator[Processes]:
     try:
         yield Processes(rank=rank, world_size=world_size, device=device)
     except RuntimeError as error:
-        if world_size > 1 and _tells_of_a_lost_process(error):
-            # torchrun now ends all processes; this one first says what happened.
+        if world_size > 1 and _is_of_the_backend(error):
+            # torchrun ends all processes now; let this one report first.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             raise ConnectionError(
                 f"process {rank} lost another process of the run; the last checkpoint "
@@ -124,11 +128,11 @@ def _meeting_point() -> dist.Store:
     """Return the store through which the processes of this attempt find each other.
 
     A store is a small server of keys and values, run by the first process or by
-    torchrun. Each process writes its own address into it and waits for the others',
-    and then they talk directly.
+    torchrun. Each process writes its own address into it and reads those of the others;
+    then they talk directly.
 
-    A store that torchrun runs outlives a restart. Without a prefix for each attempt a
-    process would find the addresses of dead processes in it and wait for them for ever.
+    A store that torchrun runs outlives a restart. A prefix for each attempt keeps
+    processes from finding addresses of dead ones there and waiting for them for ever.
     Machines may count their attempts differently, so the book's command for several of
     them has torchrun share no store (https://github.com/pytorch/pytorch/issues/135712).
     """
@@ -139,6 +143,6 @@ def _meeting_point() -> dist.Store:
     return store
 
 
-def _tells_of_a_lost_process(error: RuntimeError) -> bool:
-    """Return whether the backend failed; Gloo raises a plain RuntimeError."""
+def _is_of_the_backend(error: RuntimeError) -> bool:
+    """Return whether the connection failed; Gloo raises a plain RuntimeError."""
     return isinstance(error, dist.DistError) or "gloo" in str(error).lower()

@@ -7,27 +7,24 @@ Tests: tests/training/test_run.py, tests/test_cli.py
 
 import json
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from transformer_lite.batching import (
-    BatchStream,
-    batches_per_step,
-    fixed_batches,
-)
-from transformer_lite.config import ModelConfig, Recipe, SearchConfig
+from transformer_lite.batching import BatchStream, batches_per_step, fixed_batches
+from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import only_process, write_whole
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import noam_rate
 from transformer_lite.run_folder import RunFolder
-from transformer_lite.training.distributed import Processes, join_processes
+from transformer_lite.training.distributed import join_processes
 from transformer_lite.training.trainer import OnValidation, Trainer
 
 CHANGEABLE = (
@@ -44,7 +41,7 @@ CHANGEABLE = (
 """Settings that may differ when a run is resumed."""
 
 LARGEST_RATE = 1.0
-"""Above this product of learning rate and d_model a run's start warns.
+"""Largest product of learning rate and d_model that a run begins without a warning.
 
 The paper's base model peaks at 0.36, its big one at 0.5. On the toy grammar two layers,
 64 or 128 wide, learn best near 0.25 and slowly at 1; at 2 they learn no more than how
@@ -52,36 +49,66 @@ frequent each word is.
 """
 
 Samples = Callable[[nn.Module, PreparedCorpus, SearchConfig], OnValidation]
-"""Makes, for a model in training, what is called after each validation."""
+"""Returns the function to call after each validation of a model in training."""
 
 
-def train_recipe(
-    recipe: Recipe,
-    out: Path,
-    samples: Samples | None = None,
-    new_model: Callable[[ModelConfig], nn.Module] = Transformer,
-) -> bool:
+def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> bool:
     """Train by a recipe in the folder `out`; return False if a signal ended it early.
 
-    A run that is in `out` already is resumed.
+    If `out` holds this run already, it resumes.
 
     Args:
         recipe: What to train, on what, and how.
         out: The run's folder.
-        samples: Watches the translations; `inference.scores.ValidationSamples` does.
-        new_model: Makes the model, or another with its interface to compare it with.
+        samples: `inference.scores.ValidationSamples` shows and scores translations;
+            without it a validation computes the loss alone.
 
     Raises:
         ValueError: The data is missing, or `out` holds another run or something else.
         MemoryError: A batch does not fit into the GPU's memory.
         ConnectionError: Another process of the run is lost.
     """
+    # The folder is unlocked last, so that nothing delays the report of a lost process.
+    with (
+        _explained_out_of_memory(recipe.train),
+        ExitStack() as lock,
+        join_processes() as processes,
+    ):
+        with processes.all_or_none():
+            corpus = PreparedCorpus(recipe.data)
+            recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
+            config = recipe.train
+            stream = BatchStream(
+                *corpus.ids("train"),
+                config.batch_tokens,
+                config.seed,
+                batches_per_step(config, processes.world_size),
+                processes.rank,
+                processes.world_size,
+            )
+            _require_room(recipe, corpus)
+            validation = fixed_batches(*corpus.ids("valid"), config.batch_tokens)
+            if processes.rank == 0:
+                lock.enter_context(_locked(out))
+                _open_run(recipe, RunFolder(out), corpus)
+        torch.manual_seed(config.seed)
+        model = Transformer(recipe.model).to(processes.device)
+        on_validation = samples(model, corpus, recipe.search) if samples else dict
+        trainer = Trainer(
+            model, stream, validation, config, out, processes, on_validation
+        )
+        if processes.rank == 0:
+            print(_announcement(recipe, corpus, trainer), file=sys.stderr)
+        return trainer.train()
+
+
+@contextmanager
+def _explained_out_of_memory(config: TrainConfig) -> Iterator[None]:
     try:
-        with ExitStack() as lock, join_processes() as processes:
-            return _train_recipe(recipe, out, samples, new_model, processes, lock)
+        yield
     except torch.OutOfMemoryError as error:
-        batch = recipe.train.batch_tokens
-        step = recipe.train.global_batch_tokens or batch
+        batch = config.batch_tokens
+        step = config.global_batch_tokens or batch
         raise MemoryError(
             f"the GPU's memory has no room for train.batch_tokens = {batch}; halve the "
             f"batches and keep the step with --train.batch-tokens {batch // 2} "
@@ -90,51 +117,14 @@ def train_recipe(
         ) from error
 
 
-def _train_recipe(
-    recipe: Recipe,
-    out: Path,
-    samples: Samples | None,
-    new_model: Callable[[ModelConfig], nn.Module],
-    processes: Processes,
-    lock: ExitStack,
-) -> bool:
-    with processes.all_or_none():
-        corpus = PreparedCorpus(recipe.data)
-        recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
-        src, tgt = corpus.ids("train")
-        stream = BatchStream(
-            src,
-            tgt,
-            recipe.train.batch_tokens,
-            recipe.train.seed,
-            batches_per_step(recipe.train, processes.world_size),
-            processes.rank,
-            processes.world_size,
-        )
-        _require_room(recipe, corpus)
-        validation = fixed_batches(*corpus.ids("valid"), recipe.train.batch_tokens)
-        if processes.rank == 0:
-            lock.enter_context(_locked(out))
-            _open_run(recipe, RunFolder(out), corpus)
-    torch.manual_seed(recipe.train.seed)
-    model = new_model(recipe.model).to(processes.device)
-    watch = samples(model, corpus, recipe.search) if samples else dict
-    trainer = Trainer(model, stream, validation, recipe.train, out, processes, watch)
-    if processes.rank == 0:
-        print(_announcement(recipe, model, corpus, trainer), file=sys.stderr)
-    return trainer.train()
-
-
-def _locked(out: Path) -> Any:
+def _locked(out: Path) -> AbstractContextManager[None]:
     """Keep other runs out of the folder while this one trains.
 
     Raises:
-        ValueError: The folder holds other files, which a run could overwrite.
+        ValueError: The folder holds files that are not of a run.
     """
     folder = RunFolder(out)
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out}: is a file; give another --out")
-    if out.exists() and set(out.iterdir()) - {folder.lock}:
+    if out.is_dir() and set(out.iterdir()) - {folder.lock}:
         try:
             folder.recipe()
         except ValueError as error:
@@ -162,25 +152,27 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
 
 def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None:
     """Write what a run's folder says of the run, or check that it is the same run."""
-    out = folder.path
     vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
     data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
     data["fingerprint"] = corpus.fingerprint
     # Without weights there is nothing that another run could spoil.
     if any(folder.checkpoints.glob("*.safetensors")):
-        _require_same_settings(folder.recipe(), recipe, out)
+        _require_same_settings(folder.recipe(), recipe, folder.path)
         before = folder.training_data()
-        is_same = {name: before.get(name) for name in data} == data
+        is_same = data.items() <= before.items()
         if not is_same or folder.tokenizer.read_bytes() != vocabulary:
             raise ValueError(
-                f"{out}: holds a run on other training data than {corpus.folder} has "
-                "now; give another --out, or the data that it began with"
+                f"{folder.path}: holds a run on other training data than "
+                f"{corpus.folder} has now; give another --out, or the data that it "
+                "began with"
             )
-    settings = _to_json(asdict(recipe))
-    record = _to_json(data | {"languages": corpus.languages})
-    write_whole(folder.config, lambda partial: partial.write_text(settings))
-    write_whole(folder.tokenizer, lambda partial: partial.write_bytes(vocabulary))
-    write_whole(folder.corpus, lambda partial: partial.write_text(record))
+    record = data | {"languages": corpus.languages}
+    for path, content in (
+        (folder.config, _to_json(asdict(recipe))),
+        (folder.tokenizer, vocabulary),
+        (folder.corpus, _to_json(record)),
+    ):
+        write_whole(path, partial(Path.write_bytes, data=content))
 
 
 def _require_same_settings(old: Recipe, new: Recipe, out: Path) -> None:
@@ -195,7 +187,7 @@ def _require_same_settings(old: Recipe, new: Recipe, out: Path) -> None:
 
 
 def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
-    """Check that every sentence fits, before hours have gone by."""
+    """Check that every sentence fits, before hours of training depend on it."""
     max_len, max_extra = recipe.model.max_len, recipe.search.max_extra
     batch = recipe.train.batch_tokens
     for split in ("train", "valid"):
@@ -214,12 +206,10 @@ def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
         )
 
 
-def _announcement(
-    recipe: Recipe, model: nn.Module, corpus: PreparedCorpus, trainer: Trainer
-) -> str:
-    """Say what is about to run, and on what."""
+def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> str:
+    """Describe the run and the processors that it runs on."""
     train, processes = recipe.train, trainer.processes
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     each = batches_per_step(train, processes.world_size) // processes.world_size
     device = processes.device.type
     if device == "cuda":
@@ -243,5 +233,5 @@ def _announcement(
     return "\n".join(lines)
 
 
-def _to_json(values: dict[str, Any]) -> str:
-    return json.dumps(values, indent=2, default=str) + "\n"
+def _to_json(values: dict[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2, default=str) + "\n").encode()

@@ -1,14 +1,14 @@
 """One step of the optimizer on all batches of all processes, and one validation.
 
-Paper: §5.1–5.4, 6.2
-Chapter: the_multi_gpu_trainer, 06_2_model_variations
+Paper: §5.1–5.4, 6.2, Table 2
+Chapter: 05_1_training_data_and_batching, the_multi_gpu_trainer, 06_2_model_variations
 Tests: tests/training/test_step.py, tests/training/test_trainer.py
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,21 +16,24 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn, optim
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_lite.batching import Batch
+from transformer_lite.config import ModelConfig
 from transformer_lite.loss import (
     LossSums,
     fused_label_smoothed_loss,
     label_smoothed_loss,
     perplexity,
 )
+from transformer_lite.model import Transformer
 from transformer_lite.precision import Precision, autocast
 from transformer_lite.tokenizer import PAD
 from transformer_lite.training.distributed import ONE_CPU, Processes
 
 
 class Objective(nn.Module):
-    """A model together with the loss it is trained on (Section 5.4).
+    """A model together with the loss that trains it (Section 5.4).
 
     They are one module because the loss computes the output layer too, and
     DistributedDataParallel only follows what happens inside the module it wraps.
@@ -65,7 +68,7 @@ class Objective(nn.Module):
             tgt_input: What the decoder reads.
             labels: The token that should follow each one that the decoder reads.
             real: Where labels are no padding.
-            scale: What the caller multiplies the loss by.
+            scale: Factor that the caller multiplies the loss by.
         """
         with autocast(self.precision, src_ids.device):
             hidden = self.model.hidden(src_ids, tgt_input)
@@ -75,23 +78,33 @@ class Objective(nn.Module):
             )
 
 
-class StepReport(NamedTuple):
-    """What a step measured, over all processes."""
+@dataclass(frozen=True)
+class LossReport:
+    """The mean loss of a step or of a validation, over all processes."""
 
     loss: float
     """Label-smoothed cross-entropy per target token, in nats."""
     nll: float
     """Negative log-likelihood per target token, in nats."""
-    gradient_norm: float
-    """Euclidean length of the gradient of the mean loss."""
     tokens: int
     """Target tokens."""
-    asked_to_stop: bool
-    """Whether any process was asked to stop before the end of the step."""
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nll)."""
+        return perplexity(self.nll)
+
+
+@dataclass(frozen=True)
+class StepReport(LossReport):
+    """What a step measured, over all processes."""
+
+    gradient_norm: float
+    """Euclidean length of the gradient of the mean loss."""
 
     @property
     def is_finite(self) -> bool:
-        """Whether the step was taken; any other would spoil every weight."""
+        """Whether the step was taken; one that is not finite spoils every weight."""
         return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
@@ -102,7 +115,6 @@ def train_step(
     seed: Sequence[int] | None = None,
     processes: Processes = ONE_CPU,
     scaler: torch.amp.GradScaler | None = None,
-    stop: Collection = (),
 ) -> StepReport:
     """Take one step, unless the loss or its gradient is not finite.
 
@@ -116,9 +128,8 @@ def train_step(
         seed: Numbers that together seed dropout, such as (seed, step), different for
             each step. Without them dropout goes on from PyTorch's current state.
         processes: This process among all.
-        scaler: Keeps the gradients of fp16 within its range; other precisions need
-            none.
-        stop: Signals that asked this process to stop; all processes learn of them.
+        scaler: Keeps the gradients of fp16 within its range. Without one, as for
+            every other precision, gradients are not scaled.
     """
     device = processes.device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
@@ -129,15 +140,13 @@ def train_step(
     # and 3 on the other each scales its own sum by 2 / 20, and the mean of the two is
     # the sum over all tokens divided by 20.
     scale = torch.tensor(processes.world_size / tokens, dtype=torch.double)
-    sums = add_gradients(
-        objective, batches, scaler.scale(scale.to(device)), seed, processes
-    )
+    scale = scaler.scale(scale.to(device))
+    sums = add_gradients(objective, batches, scale, seed, processes)
     scaler.unscale_(optimizer)
     gradients = [p.grad for p in objective.parameters() if p.grad is not None]
-    norm = nn.utils.get_total_norm(gradients)
-    asked = sums.new_tensor([float(bool(stop))])
-    loss, nll, asked = processes.sum(torch.cat([sums, asked])).tolist()
-    report = StepReport(loss / tokens, nll / tokens, float(norm), tokens, asked > 0)
+    norm = float(nn.utils.get_total_norm(gradients))
+    loss, nll = processes.sum(sums).tolist()
+    report = StepReport(loss / tokens, nll / tokens, tokens, norm)
     if report.is_finite:
         scaler.step(optimizer)
     scaler.update()
@@ -157,7 +166,7 @@ def add_gradients(
     Args:
         objective: An `Objective`, or one wrapped for several processes.
         batches: This process's part of the step.
-        scale: What the sum of the losses is multiplied by.
+        scale: Factor of the losses' sum.
         seed: As for `train_step`.
         processes: This process among all.
 
@@ -185,30 +194,14 @@ def _seed_dropout(seed: Sequence[int]) -> None:
 
 
 def _synchronized(objective: nn.Module, now: bool) -> AbstractContextManager:
-    """Let processes add up their gradients once a step, with its last batch."""
+    """Let processes add up their gradients once a step, at its last batch."""
     if now or not isinstance(objective, DistributedDataParallel):
         return nullcontext()
     return objective.no_sync()
 
 
-class ValidationReport(NamedTuple):
-    """What a validation measured."""
-
-    loss: float
-    """Label-smoothed cross-entropy per target token, in nats."""
-    nll: float
-    """Negative log-likelihood per target token, in nats."""
-    tokens: int
-    """Target tokens."""
-
-    @property
-    def perplexity(self) -> float:
-        """exp(nll)."""
-        return perplexity(self.nll)
-
-
 SCORED_AT_ONCE = 1024
-"""Positions whose logits validation holds at a time: 150 MB of the paper's 37,000."""
+"""Positions whose logits validation holds at a time: 150 MB with 37,000 tokens."""
 
 
 @torch.inference_mode()
@@ -218,12 +211,12 @@ def validate(
     smoothing: float,
     precision: Precision = "fp32",
     processes: Processes = ONE_CPU,
-) -> ValidationReport:
+) -> LossReport:
     """Return the loss on batches that are not trained on, without dropout.
 
     Args:
         model: The model, on any device.
-        batches: All batches, the same on every process; these share them out.
+        batches: All batches, the same on every process; each computes its share.
         smoothing: ε of the label smoothing.
         precision: Arithmetic of the matrix products.
         processes: This process among all.
@@ -242,15 +235,30 @@ def validate(
                 logits = F.linear(part, weight)
                 sums += torch.stack(label_smoothed_loss(logits, labels, smoothing, PAD))
     loss, nll, tokens = processes.sum(sums).tolist()
-    return ValidationReport(loss / tokens, nll / tokens, int(tokens))
+    return LossReport(loss / tokens, nll / tokens, int(tokens))
 
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Switch dropout off inside the block, and back to what it was after it."""
+    """Switch dropout off inside the block; afterwards it is as before."""
     was_training = model.training
     model.eval()
     try:
         yield
     finally:
         model.train(was_training)
+
+
+def flops_per_token(config: ModelConfig, length: int) -> float:
+    """Count the floating-point operations of a step per target token (Table 2).
+
+    PyTorch counts those of the forward pass on a pair of sentences that are each
+    `length` tokens long; the backward pass takes twice as many.
+    """
+    with torch.device("meta"):
+        # The explicit attention is counted everywhere, the fused one is not.
+        model = Transformer(replace(config, attention="explicit"))
+        ids = torch.empty(1, length, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(ids, ids)
+    return 3 * counter.get_total_flops() / length

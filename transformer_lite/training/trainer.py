@@ -25,15 +25,12 @@ from tqdm import tqdm
 from transformer_lite.batching import Batch, BatchStream, StepBatches, prefetch
 from transformer_lite.config import TrainConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
-from transformer_lite.loss import perplexity
 from transformer_lite.precision import choose_precision, matrix_products
-from transformer_lite.run_folder import RunFolder
+from transformer_lite.run_folder import Metrics, RunFolder
 from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.distributed import ONE_CPU, Processes
-from transformer_lite.training.metrics import Metrics
 from transformer_lite.training.step import (
     Objective,
-    StepReport,
     evaluation_mode,
     train_step,
     validate,
@@ -41,12 +38,17 @@ from transformer_lite.training.step import (
 from transformer_lite.weights import save_weights, weights_of
 
 OnValidation = Callable[[], dict[str, Any]]
-"""Called after each validation; what it returns is recorded with it."""
+"""Called after each validation; its record gets the values that are returned."""
 
 SMALLEST_SCALE = 2.0**-10
-"""Where the scale of fp16's gradients is below this, the weights are spoiled."""
-BATCHES_AHEAD = 4
+"""Smallest scale of fp16's gradients; if they overflow even so, no scale helps."""
+STEPS_AHEAD = 4
 """Steps whose batches are made before they are needed."""
+REMEDY = (
+    "begin another run with a smaller train.rate_scale or more train.warmup_steps, the "
+    "checkpoints stay as they are"
+)
+"""What to do when the loss is no longer a finite number."""
 
 
 @contextmanager
@@ -64,20 +66,20 @@ def stop_signals() -> Iterator[list[int]]:
     writer.setblocking(False)
 
     def watch() -> None:
-        first = math.inf
+        if not reader.recv(1):  # the writer is closed
+            return
+        first = time.monotonic()
+        tqdm.write(
+            "stopping after this step with a checkpoint; Ctrl-C again ends the run at "
+            "once",
+            file=sys.stderr,
+        )
         while reader.recv(1):
-            now = time.monotonic()
-            if now > first + 1:
-                print("ended at once, without a checkpoint", file=sys.stderr)
-                sys.stderr.flush()
-                os._exit(130)  # what shells report of a program that Ctrl-C ended
-            if first == math.inf:
-                first = now
-                tqdm.write(
-                    "stopping after this step with a checkpoint; Ctrl-C again ends "
-                    "the run at once",
-                    file=sys.stderr,
+            if time.monotonic() > first + 1:
+                print(
+                    "ended at once, without a checkpoint", file=sys.stderr, flush=True
                 )
+                os._exit(130)  # what shells report of a program that Ctrl-C ended
 
     handlers = {
         number: signal.signal(number, lambda number, _: received.append(number))
@@ -108,7 +110,7 @@ class Trainer:
         config: How to train.
         run: The run's folder; metrics and checkpoints/ are written there.
         processes: This process among all.
-        on_validation: Called after each validation; what it returns is recorded.
+        on_validation: Called after each validation; returns values to record.
     """
 
     def __init__(
@@ -124,8 +126,7 @@ class Trainer:
         self.model, self.stream, self.validation = model, stream, validation
         self.config, self.processes = config, processes
         self.on_validation = on_validation
-        self.folder = RunFolder(run)
-        self.metrics = Metrics(run)
+        self.folder, self.metrics = RunFolder(run), Metrics(run)
         self.precision = choose_precision(config.precision, processes.device)
         scaler = torch.amp.GradScaler(
             processes.device.type, enabled=self.precision == "fp16"
@@ -146,25 +147,33 @@ class Trainer:
         self.state.resume(self.folder, self.processes)
         with self.processes.all_or_none():
             if self.processes.rank == 0:
-                self._take_up()
-        steps = prefetch(self._steps(), BATCHES_AHEAD)
+                self._forget_later_steps()
+        steps = self.stream.steps(self.state.position)
+        if self._is_on_gpu:
+            steps = (step.pinned() for step in steps)
+        steps = prefetch(steps, STEPS_AHEAD)
         self.model.train()
-        self._last_save = time.monotonic()
         with (
-            stop_signals() as stop,
+            stop_signals() as received,
             matrix_products(self.precision),
             self.metrics,
             self._compiled_layers(),
-            self._progress_bar() as self._bar,
+            tqdm(
+                total=self.config.max_steps,
+                initial=self.state.step,
+                unit="step",
+                disable=self.processes.rank != 0,
+                smoothing=0.05,
+            ) as self._bar,
         ):
             objective = self._objective()
-            while self.state.step < self.config.max_steps:
-                report = self._step(objective, steps, stop)
+            while not self._is_done:
+                self._step(objective, steps)
                 if self._is_due(self.config.validate_every):
                     self._validate()
                 if self._checkpoint_is_due():
                     self._save()
-                if report.asked_to_stop and self.state.step < self.config.max_steps:
+                if not self._is_done and self.processes.any(bool(received)):
                     # torchrun ends all processes as soon as one has left.
                     with self.processes.all_or_none():
                         self._save(stopped=True)
@@ -174,19 +183,22 @@ class Trainer:
                 self.state.average(self.folder)
         return True
 
-    def _take_up(self) -> None:
+    @property
+    def _is_done(self) -> bool:
+        return self.state.step >= self.config.max_steps
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return self.processes.device.type == "cuda"
+
+    def _forget_later_steps(self) -> None:
         """Remove what belongs to steps that are about to be taken again."""
         self.metrics.forget_after(self.state.step)
         if self.state.step:
             tqdm.write(f"resuming after step {self.state.step:,}", file=sys.stderr)
-        if self.state.step < self.config.max_steps:
-            # An average of an earlier end would be taken for this run's.
+        if not self._is_done:
+            # It averages an earlier end, and `translate` would prefer it.
             self.folder.average.unlink(missing_ok=True)
-
-    def _steps(self) -> Iterator[StepBatches]:
-        steps = self.stream.steps(self.state.position)
-        on_gpu = self.processes.device.type == "cuda"
-        return (step.pinned() for step in steps) if on_gpu else steps
 
     def _objective(self) -> nn.Module:
         """Join the model with its loss, for all processes."""
@@ -214,129 +226,96 @@ class Trainer:
             yield
         finally:
             for layer in layers:
-                layer._compiled_call_impl = None  # the caller's model stays as it was
+                layer._compiled_call_impl = None  # the caller's model is as before
 
-    def _step(
-        self, objective: nn.Module, steps: Iterator[StepBatches], stop: Sequence[int]
-    ) -> StepReport:
+    def _step(self, objective: nn.Module, steps: Iterator[StepBatches]) -> None:
+        """Take the next step and record it, or count it as skipped in fp16.
+
+        Raises:
+            FloatingPointError: The loss or the gradient is not finite, and a smaller
+                scale of fp16's gradients is no remedy.
+        """
+        state = self.state
         begun = time.perf_counter()
-        step = next(steps)
+        batches, position = next(steps)
         waited = time.perf_counter() - begun
-        rate = self.state.schedule.get_last_lr()[0]
+        rate = state.schedule.get_last_lr()[0]
+        seed = (self.config.seed, state.step)
         report = train_step(
-            objective,
-            step.batches,
-            self.state.optimizer,
-            (self.config.seed, self.state.step),
-            self.processes,
-            self.state.scaler,
-            stop,
+            objective, batches, state.optimizer, seed, self.processes, state.scaler
         )
         seconds = time.perf_counter() - begun
-        self.state.step += 1
-        self.state.position = step.position
+        state.step += 1
+        state.position = position
         if report.is_finite:
-            self.state.schedule.step()
+            state.schedule.step()
+        elif state.scaler.is_enabled() and state.scaler.get_scale() >= SMALLEST_SCALE:
+            # Gradients too large for fp16 are normal: the scaler halves its scale.
+            state.skipped += 1
         else:
-            self._skip(report, step.batches, rate)
-        speed = report.tokens / seconds
-        if self.processes.rank == 0:
-            self.metrics.add(
-                self.state.step,
-                train_loss=report.loss,
-                train_perplexity=perplexity(report.nll),
-                rate=rate,
-                gradient_norm=report.gradient_norm,
-                tokens=report.tokens,
-                tokens_per_second=round(speed),
-                padding=sum(batch.padding for batch in step.batches)
-                / len(step.batches),
-                loader_wait=waited / seconds,
-                skipped_steps=self.state.skipped,
-                **self._gpu_memory(),
+            pairs = ", ".join(str(n + 1) for batch in batches for n in batch.pairs)
+            raise FloatingPointError(
+                f"step {state.step}: the loss is {report.loss} and the gradient's norm "
+                f"{report.gradient_norm} at learning rate {rate:.2e}, on the training "
+                f"pairs {pairs}; {REMEDY}"
             )
+        speed = report.tokens / seconds
         self._bar.set_postfix_str(
             f"{speed:,.0f} tokens/s, train_loss {report.loss:.3f}, rate {rate:.1e}",
             refresh=False,
         )
         self._bar.update()
-        return report
-
-    def _skip(self, report: StepReport, batches: Sequence[Batch], rate: float) -> None:
-        """Count a step that was not taken, or end the run if fp16 is not the reason.
-
-        Gradients too large for fp16 are normal: the scaler then halves its scale.
-        """
-        scaler = self.state.scaler
-        if scaler.is_enabled() and scaler.get_scale() >= SMALLEST_SCALE:
-            self.state.skipped += 1
-            return
-        pairs = ", ".join(str(n + 1) for batch in batches for n in batch.pairs)
-        raise FloatingPointError(
-            f"step {self.state.step}: the loss is {report.loss} and the gradient's "
-            f"norm {report.gradient_norm} at learning rate {rate:.2e}, on the training "
-            f"pairs {pairs}; begin another run with a smaller train.rate_scale or more "
-            "train.warmup_steps, the checkpoints stay as they are"
-        )
+        if self.processes.rank == 0:
+            values = {
+                "train_loss": report.loss,
+                "train_perplexity": report.perplexity,
+                "rate": rate,
+                "gradient_norm": report.gradient_norm,
+                "tokens": report.tokens,
+                "tokens_per_second": round(speed),
+                "padding": sum(batch.padding for batch in batches) / len(batches),
+                "loader_wait": waited / seconds,
+                "skipped_steps": state.skipped,
+            }
+            if self._is_on_gpu:
+                most = torch.cuda.max_memory_allocated(self.processes.device)
+                values["memory_gib"] = most / 2**30
+            self.metrics.add(state.step, **values)
 
     def _validate(self) -> None:
+        step, smoothing = self.state.step, self.config.label_smoothing
         report = validate(
-            self.model,
-            self.validation,
-            self.config.label_smoothing,
-            self.precision,
-            self.processes,
+            self.model, self.validation, smoothing, self.precision, self.processes
         )
         if not math.isfinite(report.loss):
             raise FloatingPointError(
-                f"step {self.state.step}: the validation loss is {report.loss}; begin "
-                "another run with a smaller train.rate_scale or more train.warmup_steps"
+                f"step {step}: the validation loss is {report.loss}; {REMEDY}"
             )
         if self.processes.rank != 0:
             return
         with evaluation_mode(self.model):
             extra = self.on_validation()
-        self.metrics.add(
-            self.state.step,
-            valid_loss=report.loss,
-            valid_perplexity=report.perplexity,
-            **extra,
-        )
+        losses = {"valid_loss": report.loss, "valid_perplexity": report.perplexity}
+        self.metrics.add(step, **losses, **extra)
         tqdm.write(
-            f"step {self.state.step:,}: validation loss {report.loss:.3f} "
-            f"(label-smoothed), perplexity {report.perplexity:.2f}",
+            f"step {step:,}: validation loss {report.loss:.3f} (label-smoothed), "
+            f"perplexity {report.perplexity:.2f}",
             file=sys.stderr,
         )
         if report.loss < self.state.best_loss:
             self.state.best_loss = report.loss
             save_weights(self.folder.best, weights_of(self.model))
 
+    def _is_due(self, every: int) -> bool:
+        return self._is_done or self.state.step % every == 0
+
+    def _checkpoint_is_due(self) -> bool:
+        minutes = self.config.checkpoint_minutes
+        if minutes is None or self._is_done:
+            return self._is_due(self.config.checkpoint_every)
+        return time.monotonic() - self._last_save >= 60 * minutes
+
     def _save(self, stopped: bool = False) -> None:
         self._last_save = time.monotonic()
         if self.processes.rank == 0:
             self.state.save(self.folder, stopped)
-
-    def _is_due(self, every: int) -> bool:
-        return self.state.step % every == 0 or self.state.step == self.config.max_steps
-
-    def _checkpoint_is_due(self) -> bool:
-        minutes = self.config.checkpoint_minutes
-        if minutes is None or self.state.step == self.config.max_steps:
-            return self._is_due(self.config.checkpoint_every)
-        return time.monotonic() - self._last_save >= 60 * minutes
-
-    def _gpu_memory(self) -> dict[str, float]:
-        """Return the most memory that the GPU has held, in GiB."""
-        if self.processes.device.type != "cuda":
-            return {}
-        held = torch.cuda.max_memory_allocated(self.processes.device)
-        return {"memory_gib": held / 2**30}
-
-    def _progress_bar(self) -> tqdm:
-        return tqdm(
-            total=self.config.max_steps,
-            initial=self.state.step,
-            unit="step",
-            disable=self.processes.rank != 0,
-            smoothing=0.05,
-        )
