@@ -147,10 +147,10 @@ def test_a_row_says_how_long_its_chapters_take_and_what_they_ask(monkeypatch):
     )
     chapter_facts.fill(None, document)
     first, second, total = (child.children[-1].astext() for child in document.children)
-    assert first == "20 minutes"
-    assert second == "1 Why?"
-    assert total == "115 minutes"
-    assert chapter_facts.as_time(215) == "4 hours"
+    assert first.split() == ["20", "minutes"]
+    assert second.split() == ["1", "Why?"]
+    assert total.split() == ["115", "minutes"]
+    assert chapter_facts.as_time(215).split() == ["4", "hours"]
 
 
 @pytest.mark.parametrize("stem", [path.stem for path in NOTEBOOKS])

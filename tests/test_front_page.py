@@ -100,7 +100,7 @@ def test_an_entry_of_the_list_becomes_a_card():
     assert card["classes"] == ["chapter-card"]
     assert (head, text) == (title, "What: came.")
     assert list(card.findall(nodes.reference))
-    assert re.fullmatch(r"\d+ minutes", time)
+    assert re.fullmatch(r"\d+\sminutes", time)
 
 
 def test_the_hours_it_takes_are_those_of_the_chapters():

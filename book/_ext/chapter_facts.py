@@ -1,8 +1,8 @@
 """Fill in what a page says about chapters, from the chapters themselves.
 
-{reading-time}`row` becomes the time that the chapters take which the same row of a table
-links to; {exercises}`row` becomes the titles of their exercises. `section` and `page`
-are the other ranges.
+{reading-time}`row` gives the reading time of all chapters linked in the same row of a
+table, {exercises}`row` the titles of their exercises. `section` and `page` do the same
+for a section or a page.
 """
 
 import re
@@ -15,6 +15,8 @@ from docutils import nodes
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import notebooks
 
+# Does not break at the end of a line.
+SPACE = "\N{NO-BREAK SPACE}"
 RANGES = {"row": nodes.row, "section": nodes.section, "page": nodes.document}
 EXERCISE = re.compile(r"\*\*Exercise (\d+)[^.]*\. (.+?)\.?\*\*")
 
@@ -34,7 +36,7 @@ def fill(app, doctree):
         place.replace_self(nodes.Text(as_time(total)))
     for place in list(doctree.findall(Exercises)):
         titles = [title for stem in linked(place) for title in exercises(stem)]
-        place.replace_self(nodes.Text(" · ".join(titles)))
+        place.replace_self(nodes.Text(f"{SPACE}· ".join(titles)))
 
 
 def linked(place):
@@ -63,12 +65,13 @@ def minutes(stem):
 def exercises(stem):
     """Return the numbers and titles of a chapter's exercises."""
     cells = [cell.source for cell in read(stem).cells if cell.cell_type == "markdown"]
-    return [" ".join(found) for found in sorted(EXERCISE.findall("\n".join(cells)))]
+    return [SPACE.join(found) for found in sorted(EXERCISE.findall("\n".join(cells)))]
 
 
 def as_time(total):
     """Return minutes as words, from two hours on in full hours."""
-    return f"{total} minutes" if total < 120 else f"{total / 60:.0f} hours"
+    number, unit = (total, "minutes") if total < 120 else (total / 60, "hours")
+    return f"{number:.0f}{SPACE}{unit}"
 
 
 def setup(app):

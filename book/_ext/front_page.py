@@ -9,8 +9,8 @@ from pathlib import Path
 
 from docutils import nodes
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tools")]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import chapter_facts
 import draw_model
 import make_map
