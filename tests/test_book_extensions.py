@@ -5,11 +5,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import nbformat
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
 
 ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def load(name):
@@ -20,6 +22,8 @@ def load(name):
     return extension
 
 
+accessible = load("accessible")
+chapter_facts = load("chapter_facts")
 chapter_head = load("chapter_head")
 docstrings = load("docstrings")
 figure_numbers = load("figure_numbers")
@@ -120,6 +124,58 @@ def test_figures_are_numbered_by_chapter():
     figure_numbers.by_chapter(None, env)
     assert numbers["a"]["figure"] == {"x": ("3.2.1-1",), "y": ("3.2.1-2",)}
     assert numbers["b"]["figure"] == {"z": ("1",)}
+
+
+def row(*cells):
+    return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", c)) for c in cells))
+
+
+def chapter_link(stem):
+    return nodes.reference("", stem, refuri=f"../notebooks/{stem}.ipynb")
+
+
+def test_a_row_says_how_long_its_chapters_take_and_what_they_ask(monkeypatch):
+    ask = [nbformat.v4.new_markdown_cell("> **Exercise 1, to think about. Why?** …")]
+    notebook = nbformat.v4.new_notebook(cells=ask)
+    times = {"a": 20, "b": 95}
+    monkeypatch.setattr(chapter_facts, "read", lambda stem: notebook)
+    monkeypatch.setattr(chapter_facts, "minutes", times.get)
+    document = page(
+        row(chapter_link("a"), chapter_facts.ReadingTime("", "row")),
+        row(chapter_link("b"), chapter_facts.Exercises("", "row")),
+        nodes.paragraph("", "", chapter_facts.ReadingTime("", "page")),
+    )
+    chapter_facts.fill(None, document)
+    first, second, total = (child.children[-1].astext() for child in document.children)
+    assert first.split() == ["20", "minutes"]
+    assert second.split() == ["1", "Why?"]
+    assert total.split() == ["115", "minutes"]
+    assert chapter_facts.as_time(215).split() == ["4", "hours"]
+
+
+@pytest.mark.parametrize("stem", [path.stem for path in NOTEBOOKS])
+def test_every_chapter_has_exercises_with_titles(stem):
+    numbers = [title.split()[0] for title in chapter_facts.exercises(stem)]
+    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
+    assert len(numbers) >= 3
+
+
+@pytest.mark.parametrize(
+    ("written", "corrected"),
+    [
+        ('<summary aria-label="Toggle hidden content">', "<summary>"),
+        ('<div id="id1" role="doc-biblioentry">', '<div id="id1" role="listitem">'),
+        (
+            "<dl>\n<dd><em>x</em>,</dd>\n<dd><em>y</em></dd>\n</dl>",
+            '<ul class="parameters">\n<li><em>x</em>,</li>\n<li><em>y</em></li>\n</ul>',
+        ),
+        ('<dl class="py">\n<dd>x</dd>\n</dl>', '<dl class="py">\n<dd>x</dd>\n</dl>'),
+    ],
+)
+def test_generated_html_is_corrected(written, corrected):
+    context = {"body": written}
+    accessible.correct(None, "page", "page.html", context, None)
+    assert context["body"] == corrected
 
 
 class Pair(NamedTuple):

@@ -7,14 +7,13 @@ import re
 import sys
 from pathlib import Path
 
-import nbformat
 from docutils import nodes
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import chapter_facts
 import draw_model
 import make_map
-
-import notebooks
 
 
 def arrange(app, doctree):
@@ -35,6 +34,7 @@ def arrange(app, doctree):
 
 def make_card(item):
     """Split an entry of the list into title and text, and say how long it takes."""
+    stems = {name: stem for stem, name in make_map.chapter_titles().items()}
     paragraph = item.children[0]
     link, text = paragraph.children[0], paragraph.astext()
     title, _, rest = text.partition(":")
@@ -43,14 +43,8 @@ def make_card(item):
     item.children.clear()
     item += nodes.paragraph("", "", link, classes=["card-title"])
     item += nodes.paragraph("", rest)
-    item += nodes.paragraph("", minutes(title), classes=["card-time"])
-
-
-def minutes(title):
-    """Return how long a chapter takes."""
-    stems = {name: stem for stem, name in make_map.chapter_titles().items()}
-    path = make_map.NOTEBOOKS / f"{stems[title]}.ipynb"
-    return f"{notebooks.reading_minutes(nbformat.read(path, as_version=4))} minutes"
+    time = chapter_facts.as_time(chapter_facts.minutes(stems[title]))
+    item += nodes.paragraph("", time, classes=["card-time"])
 
 
 def setup(app):
