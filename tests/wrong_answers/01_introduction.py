@@ -4,47 +4,6 @@ import math
 
 import torch
 
-from transformer_lite.tokenizer import EOS, PAD
-
-
-def reverse_rows(rows, counts):
-    """Each row with its first words reversed, as many as `counts` says."""
-    reversed_rows = [
-        [*row[:count][::-1], *row[count:]]
-        for row, count in zip(rows.tolist(), counts, strict=True)
-    ]
-    return torch.tensor(reversed_rows)
-
-
-def num_words(rows):
-    """Words of each row, without EOS."""
-    return ((rows != PAD).sum(1) - 1).tolist()
-
-
-def sort_words(rows):
-    """Each row with its words in falling order, which agrees with rising rows."""
-    return torch.tensor(
-        [
-            [*sorted(row[:count], reverse=True), *row[count:]]
-            for row, count in zip(rows.tolist(), num_words(rows), strict=True)
-        ]
-    )
-
-
-def swap_ends(rows):
-    """Each row with its first and its last word exchanged."""
-    rows = rows.clone()
-    for row, count in zip(rows, num_words(rows), strict=True):
-        if count:
-            row[0], row[count - 1] = row[count - 1].clone(), row[0].clone()
-    return rows
-
-
-def words_to_the_end(rows):
-    """All reversed, with EOS brought back to the last place of each row."""
-    return torch.cat([rows.flip(1)[:, 1:], torch.full((len(rows), 1), EOS)], dim=1)
-
-
 WRONG = {
     "check_share": {
         "one gate for all": lambda z, j: (1 - z[0]) * z[0] ** (len(z) - j),
@@ -77,27 +36,53 @@ WRONG = {
             (1 - z[j - 1]) * math.prod(z[j : j + 10])
         ),
     },
-    "check_backwards": {
-        "nothing": lambda rows: rows,
-        "padding first": lambda rows: rows.flip(1),
-        "rows instead of words": lambda rows: rows.flip(0),
-        "EOS first": lambda rows: reverse_rows(rows, (rows != PAD).sum(1).tolist()),
-        "all rows as long as the first": lambda rows: reverse_rows(
-            rows, [num_words(rows)[0]] * len(rows)
+    "check_merge": {
+        "nothing": lambda first, second: second,
+        "constants": lambda first, second: (0.25, 0.4),
+        "the steps in the other order": lambda first, second: (
+            first[0] * second[0],
+            first[0] * second[1] + first[1],
         ),
-        "all rows as long as the longest": lambda rows: reverse_rows(
-            rows, [max(num_words(rows))] * len(rows)
+        "new parts added": lambda first, second: (
+            first[0] * second[0],
+            first[1] + second[1],
         ),
-        "the last word left out": lambda rows: reverse_rows(
-            rows, [max(0, count - 1) for count in num_words(rows)]
+        "keeps added": lambda first, second: (
+            first[0] + second[0],
+            second[0] * first[1] + second[1],
         ),
-        "falling order": sort_words,
-        "the two ends exchanged": swap_ends,
-        "EOS last": words_to_the_end,
-        "UNK is no word": lambda rows: reverse_rows(rows, (rows > 3).sum(1).tolist()),
-        "at most eleven words": lambda rows: reverse_rows(
-            rows, [min(11, count) for count in num_words(rows)]
+        "the first keep forgotten": lambda first, second: (
+            second[0],
+            second[0] * first[1] + second[1],
         ),
-        "not integers": lambda rows: reverse_rows(rows, num_words(rows)).float(),
+        "the second new part forgotten": lambda first, second: (
+            first[0] * second[0],
+            second[0] * first[1],
+        ),
+        "the second new part kept again": lambda first, second: (
+            first[0] * second[0],
+            second[0] * (first[1] + second[1]),
+        ),
+        "the mean of two steps": lambda first, second: (
+            (first[0] + second[0]) / 2,
+            (first[1] + second[1]) / 2,
+        ),
+        "as if k and c summed to one": lambda first, second: (
+            first[0] * second[0],
+            second[0] * first[1] + 1 - second[0],
+        ),
+        "as if both kept alike": lambda first, second: (
+            second[0] ** 2,
+            second[0] * first[1] + second[1],
+        ),
+        "the pair turned round": lambda first, second: (
+            second[0] * first[1] + second[1],
+            first[0] * second[0],
+        ),
+        "numbers alone": lambda first, second: (
+            float(first[0]) * float(second[0]),
+            float(second[0]) * float(first[1]) + float(second[1]),
+        ),
+        "no number": lambda first, second: (math.nan, math.nan),
     },
 }
