@@ -273,7 +273,7 @@ def translate(
         SystemExit: With status 1, all being written, if a line was too long or not
             UTF-8, or what a parser says of it no tree.
     """
-    from transformer_lite.inference.parser import parse
+    from transformer_lite.inference.brackets import parse
 
     run = find_run(folder)
     language = run.training_data()["languages"][1]
