@@ -5,12 +5,10 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/test_batching.py
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,8 +17,6 @@ from torch import Tensor
 
 from transformer_lite.config import TrainConfig
 from transformer_lite.tokenizer import BOS, EOS, PAD
-
-Item = TypeVar("Item")
 
 POOL_PAIRS = 65_536
 """Pairs that are sorted by length together; Multi30k fits in one pool."""
@@ -355,20 +351,3 @@ def fixed_batches(src: Sequences, tgt: Sequences, batch_tokens: int) -> list[Bat
     """Return batches of all pairs, the same ones at every call, for validation."""
     stream = BatchStream(src, tgt, batch_tokens, seed=0)
     return [stream.batch(pairs) for pairs in stream.epoch(0)]
-
-
-def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
-    """Yield the items, while a thread makes the next `ahead` of them.
-
-    An error in making an item is raised in its place.
-    """
-    loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
-    try:
-        coming = deque(loader.submit(next, items, None) for _ in range(ahead))
-        while (item := coming.popleft().result()) is not None:
-            coming.append(loader.submit(next, items, None))
-            yield item
-    finally:
-        # The garbage collector may end this generator in the loader's own thread, which
-        # cannot wait for itself.
-        loader.shutdown(wait=False, cancel_futures=True)

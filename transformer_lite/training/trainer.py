@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from transformer_lite.batching import Batch, BatchStream, StepBatches, prefetch
+from transformer_lite.batching import Batch, BatchStream, StepBatches
 from transformer_lite.config import TrainConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.loss import perplexity
@@ -45,8 +45,6 @@ OnValidation = Callable[[], dict[str, Any]]
 
 SMALLEST_SCALE = 2.0**-10
 """Where the scale of fp16's gradients is below this, the weights are spoiled."""
-BATCHES_AHEAD = 4
-"""Steps whose batches are made before they are needed."""
 
 
 @contextmanager
@@ -147,7 +145,7 @@ class Trainer:
         with self.processes.all_or_none():
             if self.processes.rank == 0:
                 self._take_up()
-        steps = prefetch(self._steps(), BATCHES_AHEAD)
+        steps = self._steps()
         self.model.train()
         self._last_save = time.monotonic()
         with (
