@@ -30,23 +30,23 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 COLUMN, WIDE = 6.4, 8.7
-"""Widths of a figure in inches: the text's, and that of a cell tagged full-width."""
+"""Widths of a figure in inches: of the text, and of a cell tagged full-width."""
 TEXT = 9.5
 """Size of all text in a figure, in points."""
 
 ATTENTION, RECURRENCE = "#0072B2", "#D55E00"
 CONVOLUTION, FEED_FORWARD = "#009E73", "#8F4FB3"
 """Colours of the layers that the book compares. Colour-blind readers can tell the first
-three apart (Okabe and Ito); lines say their names at their ends besides."""
+three apart (Okabe and Ito), and lines have their names at their ends."""
 QUERY, KEY, VALUE = "#C2255C", "#B07D00", "#0A8A80"
 ENCODER, DECODER = "#4C9BD6", "#A65628"
 EMBEDDING = "#6B7A1F"
 """The matrix that both embeddings and the output share."""
 REFERENCE = "#7F868D"
-"""Grey: what was predicted, what chance gives, what stands beside the comparison."""
+"""Grey: predictions, chance, and other values for reference."""
 INK, GRID = "#24292F", "#E8EAED"
 WITHOUT = INK
-"""Black: the same without the part that is studied."""
+"""Black: a model without the part that is studied."""
 
 WEIGHTS = LinearSegmentedColormap.from_list(
     "weights", ["#FFFFFF", "#CFE3F2", ATTENTION, "#00436B"]
@@ -67,45 +67,29 @@ FALLBACK = (
 
 
 def use_book_style() -> None:
-    """Give all figures that follow the book's fonts, colours and size."""
-    seaborn.set_theme(
-        style="whitegrid",
-        rc={
-            "figure.figsize": (COLUMN, 3.6),
-            "figure.dpi": 110,
-            "figure.constrained_layout.use": True,
-            "font.size": TEXT,
-            "axes.labelsize": TEXT,
-            "axes.titlesize": TEXT,
-            "xtick.labelsize": TEXT,
-            "ytick.labelsize": TEXT,
-            "legend.fontsize": TEXT,
-            "legend.title_fontsize": TEXT,
-            "legend.frameon": False,
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "xtick.color": INK,
-            "ytick.color": INK,
-            "axes.edgecolor": "#AEB4BA",
-            "axes.linewidth": 0.8,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "grid.color": GRID,
-            "grid.linewidth": 0.6,
-            "lines.linewidth": 1.8,
-            "axes.prop_cycle": plt.cycler(
-                color=[ATTENTION, RECURRENCE, CONVOLUTION, FEED_FORWARD]
-            ),
-        },
-    )
-    # In a notebook: twice the dots, for screens that show them, and no margin cut off,
-    # so that every figure is as wide as it was asked to be.
+    """Set fonts, colours and size of all figures from now on."""
+    seaborn.set_theme(style="whitegrid")
+    plt.rc("figure", figsize=(COLUMN, 3.6), dpi=110)
+    plt.rc("figure.constrained_layout", use=True)
+    plt.rc("font", size=TEXT)
+    plt.rc("text", color=INK)
+    plt.rc("axes", labelsize=TEXT, titlesize=TEXT, labelcolor=INK, linewidth=0.8)
+    plt.rc("axes", edgecolor="#AEB4BA")
+    plt.rc("axes.spines", top=False, right=False)
+    plt.rc(("xtick", "ytick"), labelsize=TEXT, color=INK)
+    plt.rc("legend", fontsize=TEXT, title_fontsize=TEXT, frameon=False)
+    plt.rc("grid", color=GRID, linewidth=0.6)
+    plt.rc("lines", linewidth=1.8)
+    colors = [ATTENTION, RECURRENCE, CONVOLUTION, FEED_FORWARD]
+    plt.rc("axes", prop_cycle=plt.cycler(color=colors))
+    # In a notebook: twice the dots, for sharp screens, and no margin cut off, so that
+    # every figure has the width that it was given.
     if get_ipython() is not None:
         set_matplotlib_formats("retina", bbox_inches=None)
 
 
 def label_ends(ax: Axes) -> None:
-    """Write each line's label at its right end, in its colour, instead of a legend."""
+    """Write each line's label at its right end in its colour, instead of a legend."""
     ax.figure.draw_without_rendering()
     lines = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
     pixels_per_point = ax.figure.dpi / 72
@@ -136,10 +120,10 @@ def plain_ticks(
     y: Sequence[int | float] = (),
     unit: str = "",
 ) -> None:
-    """Mark these values, on whatever scale, as plain numbers: 0.001 and not 10⁻³.
+    """Put ticks at these values, written as plain numbers: 0.001 and not 10⁻³.
 
     Args:
-        unit: Stands behind each number of the y-axis.
+        unit: Text after each number of the y-axis.
     """
     for axis, values, behind in ((ax.xaxis, x, ""), (ax.yaxis, y, unit)):
         if len(values):
