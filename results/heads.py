@@ -20,7 +20,6 @@ from transformer_lite.batching import BatchStream, Sequences
 from transformer_lite.book.recordings import (
     TRAIN_PAIRS,
     lowered,
-    own_name,
     pronoun_pairs,
     toy_config,
 )
@@ -28,6 +27,7 @@ from transformer_lite.files import write_whole
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
 from transformer_lite.training.step import Objective, train_step
+from transformer_lite.weights import weights_of
 
 SEEDS = [1, 2, 3, 4, 5]
 STEPS, WARMUP, PEAK_RATE, BATCH_TOKENS = 700, 60, 6e-3, 1400
@@ -65,8 +65,8 @@ def main(out: Path) -> None:
         torch.manual_seed(seed)
         model = Transformer(toy_config(len(words)))
         train(model, src, tgt, seed)
-        for name, tensor in model.state_dict().items():
-            kept[f"{seed}.{own_name(name)}"] = tensor.half().contiguous()
+        for name, tensor in weights_of(model).items():
+            kept[f"{seed}.{name}"] = tensor.half().contiguous()
     metadata = {
         "words": words,
         "seeds": SEEDS,

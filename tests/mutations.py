@@ -317,15 +317,15 @@ FAULTS = [
     Fault(
         "log-probabilities are not added up",
         "search.py",
-        "extended = (log_probs[:, :, None] + gains).flatten(1)",
-        "extended = gains.flatten(1)",
+        "extended = (log_probs[:, :, None] + next_log_probs).flatten(1)",
+        "extended = next_log_probs.flatten(1)",
         "test_search.py",
     ),
     Fault(
         "extensions belong to the wrong beam",
         "search.py",
-        "return best, index // gains.size(-1), tokens",
-        "return best, index % log_probs.size(1), tokens",
+        "return best, index // vocab, index % vocab",
+        "return best, index % log_probs.size(1), index % vocab",
         "test_search.py",
     ),
     Fault(

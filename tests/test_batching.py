@@ -1,7 +1,6 @@
 """Batches hold every pair once, within their budget and with little padding."""
 
 import re
-import threading
 import time
 from itertools import islice
 
@@ -20,7 +19,6 @@ from transformer_lite.batching import (
     batches_per_step,
     fixed_batches,
     pad,
-    prefetch,
     token_buckets,
 )
 from transformer_lite.config import TrainConfig
@@ -295,60 +293,3 @@ def test_fixed_batches_are_the_same_each_time_and_complete():
     one, two = (fixed_batches(*sentences(37), 40) for _ in range(2))
     assert [numbers(batch) for batch in one] == [numbers(batch) for batch in two]
     assert sorted(n for batch in one for n in numbers(batch)) == list(range(37))
-
-
-# Batches that are made ahead
-
-
-@pytest.mark.parametrize("ahead", [1, 7])
-def test_items_come_in_order_and_to_their_end(ahead):
-    assert list(prefetch(iter(range(5)), ahead)) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("ahead", [1, 3])
-def test_as_many_items_as_are_asked_for_are_made_ahead(ahead):
-    made, enough = [], threading.Event()
-
-    def items():
-        for number in range(9):
-            made.append(number)
-            if number == ahead:
-                enough.set()
-            yield number
-
-    coming = prefetch(items(), ahead)
-    assert next(coming) == 0
-    assert enough.wait(timeout=10)
-    assert len(made) <= 1 + ahead
-    coming.close()
-
-
-def test_an_error_in_making_an_item_is_raised_in_its_place():
-    def items():
-        yield 0
-        raise ValueError("damaged")
-
-    coming = prefetch(items(), ahead=1)
-    assert next(coming) == 0
-    with pytest.raises(ValueError, match="damaged"):
-        next(coming)
-
-
-def test_the_loaders_own_thread_may_end_it():
-    dropped, ended, errors = threading.Event(), threading.Event(), []
-
-    def items():
-        yield 0
-        dropped.wait(timeout=10)
-        try:
-            coming.close()  # as the garbage collector does, in whichever thread it runs
-        except RuntimeError as error:
-            errors.append(error)
-        ended.set()
-        yield 1
-
-    coming = prefetch(items(), ahead=1)
-    next(coming)
-    dropped.set()
-    assert ended.wait(timeout=10)
-    assert not errors

@@ -17,7 +17,6 @@ from transformer_lite.config import (
     BIG,
     RECIPES,
     TABLE_3,
-    TINY,
     ModelConfig,
     Recipe,
     SearchConfig,
@@ -48,13 +47,6 @@ def _types_unchecked():
 def test_a_configuration_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         BASE.d_model = 7
-
-
-def test_tiny_is_smaller_than_base():
-    assert all(
-        getattr(TINY, name) < getattr(BASE, name)
-        for name in ("num_layers", "d_model", "d_ff", "num_heads")
-    )
 
 
 IMPOSSIBLE = [

@@ -109,19 +109,6 @@ def test_loss_of_a_padded_batch_is_the_sum_of_its_members(seed, lengths):
     assert together.tokens.item() == sum(lengths)
 
 
-@examples
-@given(seeds)
-def test_logits_at_padding_have_no_influence_and_no_gradient(seed):
-    logits, labels = some_logits(seed, padding=3)
-    changed = logits.detach().clone()
-    changed[4:] = 17.0
-    loss = label_smoothed_loss(logits, labels, 0.1, PAD).loss
-    assert_close(loss, label_smoothed_loss(changed, labels, 0.1, PAD).loss, **EXACT)
-    gradient = gradient_of(loss, logits)
-    assert not gradient[4:].any()
-    assert gradient[:4].all()
-
-
 def test_the_padding_id_is_the_given_one():
     logits, labels = some_logits(9)
     labels[:3] = 4

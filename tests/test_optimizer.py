@@ -30,11 +30,6 @@ def test_rate_rises_until_warmup_and_falls_after_it(step, d_model, warmup):
     assert (later > now) == (step < warmup)
 
 
-def test_a_model_four_times_as_wide_learns_at_half_the_rate():
-    narrow, wide = (noam_rate(997, d_model, 4_000) for d_model in (128, 512))
-    assert wide == pytest.approx(narrow / 2)
-
-
 def rates_of(optimizer, steps, **schedule):
     """The learning rate of each step."""
     scheduler = noam_schedule(optimizer, d_model=32, warmup=7, **schedule)
@@ -66,11 +61,6 @@ def test_rate_falls_linearly_to_zero_in_a_cooldown():
     shares = [rate / rate_in_words(n, 32, 7) for n, rate in enumerate(rates, start=1)]
     assert shares[:21] == pytest.approx([1.0] * 21)
     assert shares[21:] == pytest.approx([n / 10 for n in range(9, -1, -1)])
-
-
-def test_there_is_no_cooldown_unless_one_is_asked_for():
-    rates = rates_of(some_optimizer(1.0), 31, max_steps=30)
-    assert rates == rates_of(some_optimizer(1.0), 31)
 
 
 def test_adam_asks_for_a_rate():

@@ -1,8 +1,8 @@
 """Scaled dot-product attention and multi-head attention.
 
-Equation 1 stands here twice, with one signature: written out, as chapters show it, and
-as PyTorch's fused kernel, which a model uses unless told otherwise. Tests hold their
-results and gradients equal.
+Equation 1 is here twice, with one signature: written out, as chapters show it, and as
+PyTorch's fused kernel, which models use by default. Tests hold results and gradients
+equal.
 
 Paper: §3.2.1–3.2.2
 Chapter: 03_2_1_scaled_dot_product_attention, 03_2_2_multi_head_attention
@@ -56,7 +56,7 @@ class KeysAndValues(NamedTuple):
         return KeysAndValues(*(torch.cat(pair, dim=-2) for pair in pairs))
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "KeysAndValues":
-        """Return those of these sentences alone, in this order."""
+        """Return the keys and values of these sentences alone, in this order."""
         return KeysAndValues(*(part.index_select(0, sentences) for part in self))
 
 
@@ -107,14 +107,14 @@ class MultiHeadAttention(nn.Module):
             query: Vectors that ask.
             memory: Vectors that are asked; in self-attention the same as `query`.
             mask: True where a query may attend to a position of the memory.
-            is_causal: Whether `mask` is the causal one, for which GPUs have a kernel.
+            is_causal: Whether `mask` is the causal mask; GPUs have a kernel for it.
         """
         return self.attend(query, self.keys_and_values(memory), mask, is_causal)
 
     def keys_and_values(
         self, memory: Float[Tensor, "batch k_len d_model"]
     ) -> KeysAndValues:
-        """Project the memory for every head; computed once, it serves many queries."""
+        """Project the memory for every head, so that many queries can share it."""
         return KeysAndValues(
             self._split_heads(self.w_k(memory)), self._split_heads(self.w_v(memory))
         )
@@ -126,7 +126,7 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
         is_causal: bool = False,
     ) -> Float[Tensor, "batch q_len d_model"]:
-        """Return what `forward` does, from a memory that is projected already."""
+        """Do the same as `forward`, with a memory that is projected already."""
         queries = self._split_heads(self.w_q(query))
         heads = self.attention(queries, *projected, mask, is_causal)
         return self.w_o(heads.transpose(1, 2).flatten(2))
@@ -137,7 +137,7 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "batch k_len d_model"],
         mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
     ) -> Float[Tensor, "batch heads q_len k_len"]:
-        """Compute every head's attention weights afresh, for a figure."""
+        """Return the attention weights of every head, for a figure."""
         queries = self._split_heads(self.w_q(query))
         return scaled_dot_product_attention(
             queries, *self.keys_and_values(memory), mask
@@ -156,7 +156,10 @@ def explicit_attention(
     mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
     is_causal: bool = False,
 ) -> Float[Tensor, "*batch q_len d_v"]:
-    """Return Equation 1's weighted sums without the weights; the mask says all."""
+    """Return the weighted sums of Equation 1 without the weights.
+
+    It does not need `is_causal`: the mask says the same.
+    """
     return scaled_dot_product_attention(query, key, value, mask)[0]
 
 
@@ -167,27 +170,26 @@ def fused_attention(
     mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
     is_causal: bool = False,
 ) -> Float[Tensor, "*batch q_len d_v"]:
-    """Return Equation 1's weighted sums by PyTorch's kernel, which keeps no weights."""
+    """Return the weighted sums of Equation 1 by PyTorch's fused kernel."""
     if is_causal and query.is_cuda:
-        # The fastest kernels of GPUs take no mask, but make the causal one themselves.
+        # The fastest kernels on GPUs take no mask, but know the causal one themselves.
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
     if query.device.type == "cpu" and query.dtype == torch.bfloat16:
-        # On CPUs the kernel's backward pass is many times slower in bf16 than in fp32.
-        with torch.autocast("cpu", enabled=False):
-            parts = query.float(), key.float(), value.float()
-            output = F.scaled_dot_product_attention(*parts, attn_mask=mask)
-        return output.to(query.dtype)
-    if query.device.type == "cpu" and _is_a_decoding_step(query, key):
-        return explicit_attention(query, key, value, mask)
+        return _fused_in_fp32(query, key, value, mask)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
-def _is_a_decoding_step(query: Tensor, key: Tensor) -> bool:
-    """Return whether there are so few vectors that Equation 1 written out is faster.
+def _fused_in_fp32(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> Tensor:
+    """Convert bf16 to fp32 and back: on CPUs the kernel's backward pass needs it.
 
-    On CPUs beam search takes 8 % longer by the kernel.
+    In bf16 that pass takes many times as long.
     """
-    return not query.requires_grad and query.size(-2) <= 8 and key.size(-2) <= 128
+    with torch.autocast("cpu", enabled=False):
+        parts = query.float(), key.float(), value.float()
+        output = F.scaled_dot_product_attention(*parts, attn_mask=mask)
+    return output.to(query.dtype)
 
 
 ATTENTION = {"fused": fused_attention, "explicit": explicit_attention}

@@ -5,12 +5,10 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/test_batching.py
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,10 +18,8 @@ from torch import Tensor
 from transformer_lite.config import TrainConfig
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
-Item = TypeVar("Item")
-
 POOL_PAIRS = 65_536
-"""Pairs that are shuffled and sorted together; Multi30k fits in one pool."""
+"""Pairs that are sorted by length together; Multi30k fits in one pool."""
 
 
 class Sequences:
@@ -31,7 +27,7 @@ class Sequences:
 
     Args:
         ids: The ids of all sequences, one after the other.
-        offsets: Where each sequence starts, and where the last one ends.
+        offsets: The start of each sequence, and the end of the last one.
     """
 
     def __init__(
@@ -43,7 +39,7 @@ class Sequences:
 
     @classmethod
     def from_lists(cls, lists: Iterable[list[int]]) -> "Sequences":
-        """Put lists of ids into memory."""
+        """Copy lists of ids into one array in memory."""
         arrays = [np.asarray(ids, dtype=np.int32) for ids in lists]
         offsets = np.cumsum([0, *(len(ids) for ids in arrays)], dtype=np.int64)
         flat = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.int32)
@@ -58,7 +54,7 @@ class Sequences:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
     def padded(self, numbers: Int[np.ndarray, " batch"]) -> Int[np.ndarray, "batch n"]:
-        """Return these sequences as rows that end in EOS and are filled up with PAD."""
+        """Return these sequences as rows, each with EOS after it and then PAD."""
         starts, lengths = self.offsets[numbers], self.lengths[numbers]
         places = np.arange(lengths.max() + 1)
         is_token = places < lengths[:, None]
@@ -77,9 +73,9 @@ class Batch:
     tgt_ids: Int[Tensor, "batch tgt_len"]
     """BOS, target tokens and EOS."""
     real: Int[Tensor, " tokens"]
-    """Where `labels`, flattened, are no padding."""
+    """The places of the flattened `labels` that are no padding."""
     pairs: tuple[int, ...] = ()
-    """The pairs' numbers in their corpus, from 0, where they come from one."""
+    """The pairs' numbers in their corpus, from 0, if they come from one."""
 
     @classmethod
     def from_ids(
@@ -91,14 +87,13 @@ class Batch:
         """Make a batch of plain token ids; BOS, EOS and PAD are added here.
 
         Raises:
-            ValueError: There are not as many targets as sources, or BOS, EOS or PAD is
-                there already.
+            ValueError: Sources and targets differ in number, or ids hold BOS, EOS or
+                PAD already.
         """
         if len(src) != len(tgt):
             raise ValueError(
                 f"{len(src)} sources and {len(tgt)} targets; give one target for each"
             )
-        everything = np.arange(len(src))
         sides = [Sequences.from_lists(side) for side in (src, tgt)]
         for side in sides:
             if np.isin(side.ids, (PAD, BOS, EOS)).any():
@@ -106,32 +101,31 @@ class Batch:
                     "ids hold PAD, BOS or EOS; give the text's own ids, the batch adds "
                     "the others"
                 )
-        return cls.from_rows(*(side.padded(everything) for side in sides), pairs)
+        batch = cls.of_pairs(*sides, np.arange(len(src)))
+        return replace(batch, pairs=tuple(pairs))
 
     @classmethod
-    def from_rows(
-        cls,
-        src: Int[np.ndarray, "batch src_len"],
-        tgt: Int[np.ndarray, "batch steps"],
-        pairs: Sequence[int],
+    def of_pairs(
+        cls, src: Sequences, tgt: Sequences, pairs: Int[np.ndarray, " batch"]
     ) -> "Batch":
-        """Make a batch of rows that have EOS and PAD already; BOS is added here."""
-        begin = np.full((len(tgt), 1), BOS)
+        """Make a batch of these pairs of two sides."""
+        src_rows, tgt_rows = src.padded(pairs), tgt.padded(pairs)
+        begin = np.full((len(pairs), 1), BOS)
         return cls(
-            torch.from_numpy(src),
-            torch.from_numpy(np.concatenate([begin, tgt], axis=1)),
-            torch.from_numpy(np.flatnonzero(tgt != PAD)),
-            tuple(pairs),
+            torch.from_numpy(src_rows),
+            torch.from_numpy(np.concatenate([begin, tgt_rows], axis=1)),
+            torch.from_numpy(np.flatnonzero(tgt_rows != PAD)),
+            tuple(pairs.tolist()),
         )
 
     @property
     def tgt_input(self) -> Int[Tensor, "batch steps"]:
-        """What the decoder reads: the target shifted right by BOS (§3.1)."""
+        """The decoder's input: the target shifted right, from BOS on (§3.1)."""
         return self.tgt_ids[:, :-1]
 
     @property
     def labels(self) -> Int[Tensor, "batch steps"]:
-        """The token that should follow each one that the decoder reads."""
+        """The right next token for each token of the decoder's input."""
         return self.tgt_ids[:, 1:]
 
     @property
@@ -171,16 +165,16 @@ def token_buckets(
     batch_tokens: int,
     seed: Sequence[int],
 ) -> list[Int[np.ndarray, " batch"]]:
-    """Return one epoch: the numbers of the pairs that share a batch (Section 5.1).
+    """Return the batches of one epoch, each as the numbers of its pairs (Section 5.1).
 
     The pairs are shuffled and cut into pools. Inside a pool they are sorted by
     length, so that neighbours need little padding, and cut into batches; the
     batches are shuffled again. The same seed gives the same epoch.
 
     Args:
-        src_lengths: Length of each source, BOS and EOS not counted.
-        tgt_lengths: Length of each target, likewise.
-        batch_tokens: Most tokens of a batch on either side, EOS and padding included.
+        src_lengths: Length of each source, without BOS and EOS.
+        tgt_lengths: Length of each target, without BOS and EOS.
+        batch_tokens: Most tokens of a batch on either side, with EOS and padding.
         seed: Numbers that together seed the generator, such as (seed, epoch).
 
     Raises:
@@ -208,12 +202,12 @@ def cut_to_fit(
     longest: Int[np.ndarray, " all_pairs"],
     batch_tokens: int,
 ) -> list[Int[np.ndarray, " batch"]]:
-    """Cut a list of pairs into batches: as many neighbours each as fit when padded.
+    """Cut a list of pairs into batches, each with as many neighbours as fit.
 
     Args:
         pairs: Numbers of the pairs, in their order.
-        longest: Tokens of the longer side of each pair of the corpus, EOS counted.
-        batch_tokens: Most tokens of a batch on either side, EOS and padding included.
+        longest: Tokens of the longer side of each pair of the corpus, with EOS.
+        batch_tokens: Most tokens of a batch on either side, with EOS and padding.
     """
     batches, start, width = [], 0, 0
     for end, length in enumerate(longest[pairs].tolist()):
@@ -225,9 +219,10 @@ def cut_to_fit(
 
 
 def batches_per_step(config: TrainConfig, world_size: int) -> int:
-    """Return how many batches a step has, over all processes (Section 5.1).
+    """Return the number of batches of a step over all processes (Section 5.1).
 
-    Only the recipe decides it: a run that resumes on other machines takes equal steps.
+    It depends on the recipe alone: a run that resumes with another number of processes
+    takes the same steps.
 
     Raises:
         ValueError: A step is smaller than a batch, or the processes cannot share its
@@ -252,40 +247,39 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
 
 
 class DataPosition(NamedTuple):
-    """How far a run has read."""
+    """How much of the data a run has read."""
 
     epoch: int = 0
-    """Epochs that are read to their end."""
+    """Number of complete epochs."""
     batch: int = 0
-    """Batches that are read of the next epoch."""
+    """Number of batches of the epoch after them."""
 
 
 START = DataPosition()
 
 
 class StepBatches(NamedTuple):
-    """What a process reads for one step of the optimizer."""
+    """One process's data for one step of the optimizer."""
 
     batches: list[Batch]
-    """This process's part of the step."""
     position: DataPosition
-    """Where the next step begins; the same on all processes."""
+    """The position after the step; the same on all processes."""
 
     def pinned(self) -> "StepBatches":
-        """Copy the step to memory that a GPU can read by itself."""
+        """Copy the batches to memory that a GPU can read by itself."""
         return self._replace(batches=[batch.pinned() for batch in self.batches])
 
 
 class BatchStream:
     """Batches without end, epoch after epoch, from an exact position on.
 
-    A step takes its batches from one stream, whatever the number of processes. These
-    deal them out among each other, so that no batch is read twice and none is left out.
+    All processes share one stream: each takes its part of a step's batches, and no
+    batch is read twice or left out.
 
     Args:
         src: The source sentences.
         tgt: Their translations.
-        batch_tokens: Most tokens of a batch on either side, padding included.
+        batch_tokens: Most tokens of a batch on either side, with padding.
         seed: Seed of the order.
         batches_per_step: Batches of one step over all processes.
         rank: Number of this process.
@@ -350,28 +344,10 @@ class BatchStream:
 
     def batch(self, pairs: Int[np.ndarray, " batch"]) -> Batch:
         """Return the batch of these pairs."""
-        rows = (self._src.padded(pairs), self._tgt.padded(pairs))
-        return Batch.from_rows(*rows, pairs.tolist())
+        return Batch.of_pairs(self._src, self._tgt, pairs)
 
 
 def fixed_batches(src: Sequences, tgt: Sequences, batch_tokens: int) -> list[Batch]:
-    """Return every pair once, in the same batches each time: for validation."""
+    """Return batches of all pairs, the same ones at every call, for validation."""
     stream = BatchStream(src, tgt, batch_tokens, seed=0)
     return [stream.batch(pairs) for pairs in stream.epoch(0)]
-
-
-def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
-    """Yield the items, of which a thread makes `ahead` before they are needed.
-
-    An error in making one is raised where the item would have come.
-    """
-    loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
-    try:
-        coming = deque(loader.submit(next, items, None) for _ in range(ahead))
-        while (item := coming.popleft().result()) is not None:
-            coming.append(loader.submit(next, items, None))
-            yield item
-    finally:
-        # After an error the garbage collector ends this, and it may run in the loader's
-        # own thread, which cannot wait for itself.
-        loader.shutdown(wait=False, cancel_futures=True)

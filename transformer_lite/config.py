@@ -1,8 +1,8 @@
-"""Everything a run is, as data: the paper's hyper-parameters, and recipes.
+"""The paper's hyper-parameters as data, and recipes that change some of them.
 
 Three frozen dataclasses hold every number that a run needs. Their defaults are the
-paper's base model and its training and decoding settings. A recipe, a TOML file, only
-states what differs.
+paper's base model and its settings for training and search. A recipe is a TOML file
+that states only what differs.
 
 Paper: Table 3, §5
 Chapter: 06_2_model_variations
@@ -11,16 +11,27 @@ Tests: tests/test_config.py
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+Rule = tuple[Callable[[Any], bool], str]
+"""What a value must fulfil, and the remedy where it does not."""
 
-def _require(config: Any, name: str, condition: bool, remedy: str) -> None:
-    if not condition:
-        raise ValueError(f"{name} = {getattr(config, name)!r} is impossible; {remedy}")
+AT_LEAST_1: Rule = (lambda value: value >= 1, "give at least 1")
+POSITIVE: Rule = (lambda value: 0 < value < math.inf, "give more than 0")
+SHARE: Rule = (lambda value: 0 <= value < 1, "give 0 or more, less than 1")
+
+
+def _require(config: Any, rule: Rule, *names: str) -> None:
+    """Refuse values of these fields that break the rule; None breaks none."""
+    fits, remedy = rule
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not fits(value):
+            raise ValueError(f"{name} = {value!r} is impossible; {remedy}")
 
 
 def _require_types(config: Any) -> None:
@@ -38,7 +49,8 @@ def _require_types(config: Any) -> None:
             fits, remedy = isinstance(value, expected), "give a whole number"
         if expected is not bool:
             fits = fits and not isinstance(value, bool)  # Python counts True as 1
-        _require(config, name, fits, remedy)
+        if not fits:
+            raise ValueError(f"{name} = {value!r} is impossible; {remedy}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +58,7 @@ class ModelConfig:
     """The shape of a model: everything that Table 3 varies (Sections 3 and 6.2).
 
     Raises:
-        ValueError: A value is impossible; the message names the field, the value
-            and the remedy.
+        ValueError: A value is impossible; the message names the field and a remedy.
     """
 
     vocab_size: int = 37_000
@@ -69,24 +80,23 @@ class ModelConfig:
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     """Kind of positional encoding; "learned" is row (E) of Table 3 (§3.5)."""
     max_len: int = 1024
-    """Longest sequence, in tokens, that has a position."""
+    """Tokens of the longest sequence that the model takes."""
     attention: Literal["fused", "explicit"] = "fused"
-    """PyTorch's attention kernel, or Equation 1 written out; equal results."""
+    """PyTorch's attention kernel, or Equation 1 written out; the results are equal."""
 
     def __post_init__(self) -> None:
         """Refuse values that no model can have."""
         _require_types(self)
-        for name in ("num_layers", "d_model", "d_ff", "num_heads", "max_len"):
-            _require(self, name, getattr(self, name) >= 1, "give at least 1")
-        _require(self, "vocab_size", self.vocab_size >= 5, "give at least 5")
-        _require(self, "dropout", 0 <= self.dropout < 1, "give 0 or more, less than 1")
+        _require(self, AT_LEAST_1, "num_layers", "d_model", "d_ff", "num_heads")
+        _require(self, AT_LEAST_1, "d_k", "d_v", "max_len")
+        _require(self, (lambda size: size >= 5, "give at least 5"), "vocab_size")
+        _require(self, SHARE, "dropout")
         for name in ("d_k", "d_v"):
-            width = getattr(self, name)
-            if width is None:
-                remedy = f"make it divide d_model = {self.d_model}, or give {name}"
-                _require(self, "num_heads", self.d_model % self.num_heads == 0, remedy)
-            else:
-                _require(self, name, width >= 1, "give at least 1, or leave it out")
+            if getattr(self, name) is None and self.d_model % self.num_heads:
+                raise ValueError(
+                    f"num_heads = {self.num_heads} is impossible; make it divide "
+                    f"d_model = {self.d_model}, or give {name}"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,16 +104,15 @@ class TrainConfig:
     """How a model is trained (Section 5).
 
     Raises:
-        ValueError: A value is impossible; the message names the field, the value
-            and the remedy.
+        ValueError: A value is impossible; the message names the field and a remedy.
     """
 
     batch_tokens: int = 25_000
-    """Most source tokens and most target tokens of a batch, with padding (§5.1).
+    """Most source tokens, and most target tokens, of a batch, with padding (§5.1).
     A process holds one batch at a time in its memory."""
     global_batch_tokens: int | None = None
-    """Tokens of a whole step over all processes, rounded to whole batches. By default a
-    step is one batch. The number of processes never changes a step."""
+    """Tokens of a step over all processes, rounded to whole batches; by default a step
+    is one batch. The number of processes does not change a step."""
     max_steps: int = 100_000
     """Optimizer steps of the whole run (§5.2)."""
     warmup_steps: int = 4_000
@@ -117,12 +126,12 @@ class TrainConfig:
     label_smoothing: float = 0.1
     """Probability taken from the right token and spread over the others (§5.4)."""
     average_checkpoints: int = 5
-    """How many of the last checkpoints are averaged at the end (§6.1). As many are
-    kept, but at least two."""
+    """Number of last checkpoints that are averaged at the end (§6.1). The run keeps
+    that many, but at least two."""
     checkpoint_every: int = 1_000
     """Steps between checkpoints."""
     checkpoint_minutes: float | None = None
-    """Minutes between checkpoints (§6.1); given, checkpoint_every does not count."""
+    """Minutes between checkpoints (§6.1), instead of checkpoint_every."""
     validate_every: int = 1_000
     """Steps between validations."""
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = "auto"
@@ -135,30 +144,15 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Refuse values that no run can have."""
         _require_types(self)
-        for name in (
-            "batch_tokens",
-            "max_steps",
-            "warmup_steps",
-            "average_checkpoints",
-            "checkpoint_every",
-            "validate_every",
-        ):
-            _require(self, name, getattr(self, name) >= 1, "give at least 1")
-        fits = 0 <= self.cooldown_steps <= self.max_steps
+        _require(self, AT_LEAST_1, "batch_tokens", "global_batch_tokens", "max_steps")
+        _require(self, AT_LEAST_1, "warmup_steps", "average_checkpoints")
+        _require(self, AT_LEAST_1, "checkpoint_every", "validate_every")
+        _require(self, POSITIVE, "rate_scale", "checkpoint_minutes")
+        _require(self, SHARE, "label_smoothing")
+        _require(self, (lambda seed: 0 <= seed < 2**63, "give 0 or more"), "seed")
         remedy = f"give 0 to max_steps = {self.max_steps}"
-        _require(self, "cooldown_steps", fits, remedy)
-        for name in ("global_batch_tokens", "checkpoint_minutes"):
-            value = getattr(self, name)
-            positive = value is None or 0 < value < math.inf
-            _require(self, name, positive, "give more than 0, or leave it out")
-        _require(self, "rate_scale", 0 < self.rate_scale < math.inf, "give more than 0")
-        _require(self, "seed", 0 <= self.seed < 2**63, "give 0 or more")
-        _require(
-            self,
-            "label_smoothing",
-            0 <= self.label_smoothing < 1,
-            "give 0 or more, less than 1",
-        )
+        whole_run = range(self.max_steps + 1)
+        _require(self, (lambda steps: steps in whole_run, remedy), "cooldown_steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +160,7 @@ class SearchConfig:
     """How a translation is searched for (Section 6.1).
 
     Raises:
-        ValueError: A value is impossible; the message names the field, the value
-            and the remedy.
+        ValueError: A value is impossible; the message names the field and a remedy.
     """
 
     beam_size: int = 4
@@ -182,9 +175,8 @@ class SearchConfig:
     def __post_init__(self) -> None:
         """Refuse values that no search can have."""
         _require_types(self)
-        for name in ("beam_size", "max_extra", "batch_sentences"):
-            _require(self, name, getattr(self, name) >= 1, "give at least 1")
-        _require(self, "alpha", 0 <= self.alpha <= 10, "give 0 to 10")
+        _require(self, AT_LEAST_1, "beam_size", "max_extra", "batch_sentences")
+        _require(self, (lambda alpha: 0 <= alpha <= 10, "give 0 to 10"), "alpha")
 
 
 BASE = ModelConfig()
@@ -217,7 +209,7 @@ TABLE_3 = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One training run, completely: its data and the three configurations."""
+    """Everything that defines a training run: its data and three configurations."""
 
     data: Path
     """Folder that `prepare` wrote."""
@@ -234,12 +226,13 @@ RECIPES = Path(__file__).parent / "recipes"
 
 
 def load_recipe(recipe: str | Path) -> Recipe:
-    """Read a recipe from a TOML file, which only states what differs.
+    """Read a recipe from a TOML file.
+
+    The file has the key `data` and may have the tables `[model]`, `[train]` and
+    `[search]`. Their keys are the fields of the configurations.
 
     Args:
-        recipe: The name of one that comes with the package, such as "toy", or the path
-            of a file with the key `data` and the tables `[model]`, `[train]` and
-            `[search]`, whose keys are the fields of the configurations.
+        recipe: The name of one that comes with the package, such as "toy", or a path.
 
     Raises:
         ValueError: The file is not TOML, or a key or a value is wrong; the message
@@ -266,7 +259,7 @@ def load_recipe(recipe: str | Path) -> Recipe:
 
 
 def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
-    """Make a recipe from nested dictionaries, as TOML and JSON hold them.
+    """Make a recipe from nested dictionaries, as a TOML or JSON file holds them.
 
     Raises:
         ValueError: A key or a value is wrong; the message names it and the remedy.

@@ -1,7 +1,7 @@
 """What enters the first layer: scaled embeddings plus positions.
 
-Both live here because they only make sense together: the factor √d_model brings
-an embedding to the size of the encoding that is added to it.
+They belong together: the factor √d_model makes an embedding about as large as the
+encoding that is added to it.
 
 Paper: §3.4–3.5
 Chapter: 03_4_embeddings_and_softmax, 03_5_positional_encoding, 07_conclusion
@@ -44,7 +44,7 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, d_model: int, max_len: int) -> None:
         super().__init__()
-        # Not saved with the weights: the formula gives it back.
+        # Not saved with the weights: the formula gives it again.
         self.register_buffer(
             "encoding", sinusoidal_encoding(max_len, d_model), persistent=False
         )
@@ -112,7 +112,7 @@ class Embedding(nn.Module):
     def logits(
         self, hidden: Float[Tensor, "*batch d_model"]
     ) -> Float[Tensor, "*batch vocab"]:
-        """Return a score for every token: the pre-softmax linear transformation."""
+        """Return a score for every token, by the linear map before the softmax."""
         return F.linear(hidden, self.weight)
 
 

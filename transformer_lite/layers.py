@@ -1,4 +1,4 @@
-"""The encoder's and the decoder's layer, and the two parts they share.
+"""The encoder's layer, the decoder's layer, and the two parts that they share.
 
 Paper: §3.1, 3.3
 Chapter: 03_1_encoder_and_decoder_stacks, 03_3_position_wise_feed_forward_networks
@@ -36,7 +36,7 @@ class FeedForward(nn.Module):
 
 
 class AddAndNorm(nn.Module):
-    """What follows every sub-layer: LayerNorm(x + Dropout(Sublayer(x))).
+    """The end of every sub-layer: LayerNorm(x + Dropout(Sublayer(x))).
 
     Sections 3.1 and 5.4.
 
@@ -121,10 +121,11 @@ class DecoderLayer(nn.Module):
         memory: KeysAndValues,
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> tuple[Float[Tensor, "batch beams d_model"], KeysAndValues]:
-        """Compute the newest position of each beam, and the past with it added.
+        """Compute the newest position of each beam; return it, and the longer past.
 
-        A sentence's beams share one past. Each of them sees its own tokens in it by
-        the mask `ancestors`, as a position sees its own past by the causal mask.
+        The beams of a sentence share one past. By the mask `ancestors` each of them
+        attends to its own tokens alone, as by the causal mask a position attends to
+        its own past alone.
         """
         past = past.followed_by(self.self_attention.keys_and_values(x))
         x = self.after_self_attention(x, self.self_attention.attend(x, past, ancestors))

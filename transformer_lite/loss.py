@@ -1,9 +1,9 @@
 """The label-smoothed cross-entropy, as a sum and a count: written out, and fused.
 
-The formula stands here twice. Written out it takes all logits of a batch, target
-tokens × vocabulary, by far the largest tensor of a model. Training computes the logits
-slice by slice and keeps only the loss and the gradient of each slice. Tests hold values
-and gradients equal.
+The formula is here twice. Written out it takes all logits of a batch, target tokens ×
+vocabulary: by far the largest tensor in training. The fused one computes the logits
+slice by slice and keeps only each slice's loss and gradient. Tests hold values and
+gradients equal.
 
 Paper: §3.4, 5.4
 Chapter: 05_4_regularization
@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 
 class LossSums(NamedTuple):
-    """Sums over a batch's real target tokens, and how many these are.
+    """Sums over a batch's real target tokens, and their number.
 
     The training step divides by the count over all its batches and processes. With a
     mean per batch, a token in a small batch would weigh more than one in a large batch.
@@ -52,7 +52,7 @@ def label_smoothed_loss(
         smoothing: ε, 0.1 in the paper.
         pad_id: Labels with this id do not count.
     """
-    # Sums of this many terms want at least fp32, whatever the model computes in.
+    # Sums of so many terms need at least fp32, whatever the model computes in.
     at_least_fp32 = torch.promote_types(logits.dtype, torch.float32)
     log_probs = logits.to(at_least_fp32).log_softmax(dim=-1)
     is_real = labels != pad_id
@@ -60,13 +60,13 @@ def label_smoothed_loss(
     # Deviation D5: ε is spread over the wrong tokens alone, as in the authors' code;
     # PyTorch's own smoothing gives the right token a share of it too.
     right, wrong = 1 - smoothing, smoothing / (logits.size(-1) - 1)
-    # The sum over all tokens holds the right one too, hence the difference.
+    # The sum over all tokens includes the right one, hence the difference.
     loss = (right - wrong) * nll - wrong * log_probs.sum(dim=-1) * is_real
     return LossSums(loss.sum(), nll.sum().detach(), is_real.sum())
 
 
 def perplexity(nll: float) -> float:
-    """Return exp(nll), as far as a float can hold it (Section 6.2).
+    """Return exp(nll), at most what a float can hold (Section 6.2).
 
     Args:
         nll: Negative log-likelihood per token, in nats.
@@ -75,7 +75,7 @@ def perplexity(nll: float) -> float:
 
 
 SLICE_ELEMENTS = {"cpu": 2**22, "cuda": 2**28}
-"""Logits made at once: on CPUs what caches hold, on GPUs what keeps them busy."""
+"""Logits computed at once: few enough for a CPU's caches, enough to keep a GPU busy."""
 
 
 def fused_label_smoothed_loss(
@@ -93,10 +93,10 @@ def fused_label_smoothed_loss(
         weight: The matrix that scores the vocabulary.
         labels: The right tokens.
         smoothing: ε, 0.1 in the paper.
-        real: Where labels are no padding, in the flattened batch; the other vectors
-            are not scored. The caller knows it without waiting for a GPU.
-        scale: What the caller multiplies the loss by. It does not change the result,
-            but gradients are multiplied by it before they are rounded to fp16.
+        real: The places in the flattened batch where labels are no padding; the other
+            vectors are not scored. To find them here would mean to wait for the GPU.
+        scale: The factor that the caller multiplies the loss by. It does not change the
+            result, but gradients are multiplied by it before they are rounded to fp16.
     """
     labels = labels.flatten()[real]
     hidden = hidden.flatten(0, -2).index_select(0, real)
@@ -118,9 +118,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
     probabilities minus the target's. The forward pass has both, so the backward pass
     only multiplies.
 
-    In fp16 the scale has to come first. With 37,000 tokens the target of each wrong one
-    is 2.7e-6, where fp16 has hardly a digit left, and the sums over a batch may be too
-    large for it.
+    In fp16 the scale has to come before rounding. With 37,000 tokens the target of each
+    wrong one is 2.7e-6, where fp16 has hardly a digit left, and the sums over a batch
+    may be too large for it.
     """
 
     @staticmethod
@@ -135,7 +135,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         # Deviation D5: ε is spread over the wrong tokens alone.
         right, wrong = 1 - smoothing, smoothing / (len(weight) - 1)
-        # Sums of this many terms want at least fp32, whatever the products are in.
+        # Sums of so many terms need at least fp32, whatever the products are in.
         at_least_fp32 = torch.promote_types(products, torch.float32)
         ctx.scale = scale
         hidden, weight = hidden.to(products), weight.to(products)
@@ -150,7 +150,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             hidden_gradient.split(size),
             strict=True,
         ):
-            # The softmax converts to fp32 itself: one pass less over the logits.
+            # The softmax converts to fp32 itself, which spares a pass over the logits.
             logits = F.linear(part, weight)
             log_probs = logits.log_softmax(dim=-1, dtype=at_least_fp32)
             nll = -log_probs.gather(1, part_labels).sum()

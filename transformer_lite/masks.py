@@ -19,8 +19,8 @@ def padding_mask(
 ) -> Bool[Tensor, "batch 1 1 len"]:
     """Return True where a key is a real token, for all heads and queries (§3.2.3).
 
-    Only keys are masked. The query of a padding position computes something, but
-    no real position ever reads it and the loss leaves it out.
+    Only keys are masked. The outputs at padding positions mean nothing: no real
+    position attends to them, and the loss leaves them out.
 
     Args:
         ids: Token ids, shorter rows filled up with `pad_id`.

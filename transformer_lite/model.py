@@ -56,15 +56,15 @@ class DecoderState(NamedTuple):
     """Each layer's projection of the encoder's output."""
     memory_mask: Bool[Tensor, "batch 1 1 src_len"]
     past: tuple[KeysAndValues, ...]
-    """Each layer's projection of all tokens so far, those of all beams together."""
+    """Each layer's projection of the tokens so far, of all beams together."""
     ancestors: Bool[Tensor, "batch beams past"]
-    """True where a token of the past is one of the beam's own.
+    """True where a token of the past belongs to the beam.
 
-    Two beams that took BOS in, then "the" and "a", share a past of three tokens. If
-    both then continue "the", each of them has the row [True, True, False].
+    Two beams that read BOS and then "the" or "a" share a past of three tokens. If both
+    then continue "the", each of them has the row [True, True, False].
     """
     length: int
-    """Tokens taken in so far by each beam."""
+    """Number of tokens that each beam has read."""
 
     def reorder(self, beams: Int[Tensor, "batch beams"]) -> "DecoderState":
         """Return the state in which beam j of sentence i continues beam beams[i, j].
@@ -118,8 +118,8 @@ class Decoder(nn.Module):
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """Return the last layer's vectors, which the scores are made of (Section 3.4).
 
-        Padding stands at the end of a target, where the causal mask hides it from
-        every real position already, so it needs no mask of its own.
+        Padding is at the end of a target, where the causal mask hides it from every
+        real position already, so it needs no mask of its own.
         """
         causal = causal_mask(tgt_ids.size(1), device=tgt_ids.device)
         x = self.dropout(self.positions(self.embedding(tgt_ids)))
@@ -145,10 +145,10 @@ class Decoder(nn.Module):
     def step(
         self, last_ids: Int[Tensor, "batch beams"], state: DecoderState
     ) -> tuple[Float[Tensor, "batch beams vocab"], DecoderState]:
-        """Score the token after `last_ids`; return the state after them too.
+        """Score the token after `last_ids`; return the scores and the next state.
 
-        The scores equal the last position of `forward` on all tokens so far, at the
-        cost of one position.
+        The scores equal those of `forward` at the last position, but only that position
+        is computed.
         """
         batch, beams = last_ids.shape
         embedded = self.embedding(last_ids).flatten(0, 1)[:, None]
@@ -220,7 +220,10 @@ class Transformer(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Return the vectors that `forward` scores, for a loss that scores them."""
+        """Return the vectors that `forward` scores, for a loss that scores them itself.
+
+        Arguments are those of `forward`.
+        """
         mask = padding_mask(src_ids, PAD)
         return self.decoder.hidden(tgt_ids, self.encoder(src_ids, mask), mask)
 
@@ -229,7 +232,7 @@ class Transformer(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> AttentionWeights:
-        """Return every head's attention weights, for figures.
+        """Return the attention weights of every head, for figures.
 
         Put the model into evaluation mode first, so that nothing is dropped.
 
@@ -276,7 +279,7 @@ class Transformer(nn.Module):
 def _require_known(ids: Int[Tensor, "batch len"], embedding: Embedding) -> None:
     """Refuse ids of another tokenizer.
 
-    `forward` does not check: on a GPU it would have to wait for the answer.
+    `forward` does not check this: the host would have to wait for the GPU.
     """
     vocab_size = embedding.weight.size(0)
     if ids.numel() and not 0 <= ids.min() <= ids.max() < vocab_size:
@@ -287,7 +290,7 @@ def _require_known(ids: Int[Tensor, "batch len"], embedding: Embedding) -> None:
 
 
 def _initialize(module: nn.Module) -> None:
-    """Glorot-uniform matrices and zero biases."""
+    """Draw matrices by Glorot's uniform distribution, and set biases to zero."""
     # Deviation D7: the paper is silent. Glorot's bound keeps a signal's variance
     # through a linear map about equal, forwards and backwards.
     if isinstance(module, nn.Linear):

@@ -26,7 +26,7 @@ def adam(parameters: Iterable[nn.Parameter], rate: float) -> optim.Adam:
     """Make Adam with the paper's β and ε (Section 5.3).
 
     Args:
-        parameters: What to optimize.
+        parameters: The parameters to optimize.
         rate: The learning rate. `noam_schedule` multiplies it by Equation 3, so give 1
             for the paper's rate.
     """

@@ -16,7 +16,7 @@ import sentencepiece
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
 RESERVED = "\0\u2581\u2585"
-"""Characters that sentencepiece needs for itself and that do not come back."""
+"""Characters that sentencepiece uses itself; `decode` does not give them back."""
 
 VOCAB_SENTENCES = 500_000
 """Most sentences that a vocabulary is learned from; toy and Multi30k have fewer."""
@@ -26,8 +26,8 @@ class Tokenizer:
     """One sub-word vocabulary for both languages (Section 5.1).
 
     No text is normalized, so `decode(encode(text)) == text` for any text made of
-    characters that occurred in training. Only those in `RESERVED` do not come back:
-    "▁" (U+2581), which stands for a space, U+2585 and NUL.
+    characters that occurred in training, except those in `RESERVED`: "▁" (U+2581),
+    which stands for a space, U+2585 and NUL.
 
     Args:
         model: A serialized sentencepiece model.
@@ -44,24 +44,23 @@ class Tokenizer:
         vocab_sentences: int = VOCAB_SENTENCES,
         symbols: Iterable[str] = (),
     ) -> "Tokenizer":
-        """Learn a tokenizer from these lines, which must be training data alone.
+        """Learn a tokenizer from lines of the training data.
 
         Args:
-            lines: The sentences of both languages. They are read one by one.
+            lines: The sentences of both languages, read one by one.
             vocab_size: Number of token ids.
-            vocab_sentences: Most lines to learn from. Of more lines as many are drawn
-                at random, always the same ones.
+            vocab_sentences: Most lines to learn from. From more lines a random sample
+                of this size is drawn, always the same one.
             symbols: Words that are one token each, such as the brackets of trees
-                (Section 6.3). A longer word that begins like one begins with its token.
+                (Section 6.3). A longer word with such a beginning is split after it.
 
         Raises:
-            ValueError: The lines hold too little text for `vocab_size`, or more
-                different characters than it has room for; the message names the
-                size that is possible.
+            ValueError: The lines have too little text for `vocab_size`, or too many
+                different characters; the message names a possible size.
         """
         for name, value, least in (
             ("vocab_size", vocab_size, UNK + 2),
-            ("vocab_sentences", vocab_sentences, 101),  # as sentencepiece wants it
+            ("vocab_sentences", vocab_sentences, 101),  # sentencepiece's own limit
         ):
             if value < least:
                 raise ValueError(
@@ -83,7 +82,7 @@ class Tokenizer:
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
                 max_sentence_length=1_000_000,  # bytes; longer lines would be skipped
-                # Nothing more is drawn; stored vocabularies have these two in them.
+                # The lines are drawn already. Stored vocabularies hold these options.
                 input_sentence_size=vocab_sentences,
                 shuffle_input_sentence=True,
                 minloglevel=2,
@@ -101,18 +100,18 @@ class Tokenizer:
         """
         try:
             tokenizer = cls(path.read_bytes())
+            if not tokenizer.vocab_size:
+                raise RuntimeError("no tokens")
         except FileNotFoundError:
             raise ValueError(f"{path}: no such tokenizer; run `prepare`") from None
         except RuntimeError as error:
             raise ValueError(
-                f"{path}: not a sentencepiece model; run `prepare` again"
+                f"{path}: not a sentencepiece model ({error}); run `prepare` again"
             ) from error
-        if tokenizer.vocab_size == 0:
-            raise ValueError(f"{path}: not a sentencepiece model; run `prepare` again")
         return tokenizer
 
     def save(self, path: Path) -> None:
-        """Write the model as sentencepiece's own file format."""
+        """Write the model in sentencepiece's own file format."""
         path.write_bytes(self._processor.serialized_model_proto())
 
     @property
@@ -129,16 +128,16 @@ class Tokenizer:
         return self._processor.encode(texts, num_threads=-1)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token ids; PAD, BOS and EOS vanish, UNK becomes " ⁇ "."""
+        """Return the text of token ids, without PAD, BOS and EOS; UNK gives " ⁇ "."""
         return self._processor.decode(list(ids))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return the vocabulary's entry for each id, for labels of figures."""
+        """Return the vocabulary's entry for each id, to label figures."""
         return [self._processor.id_to_piece(id_) for id_ in ids]
 
 
 def _drawn(lines: Iterable[str], number: int) -> list[str]:
-    """Draw lines at random, each as likely as any other, always the same ones."""
+    """Draw a random sample, always the same, in which all lines are equally likely."""
     # Deviation D12: a sample. Sentencepiece's own would differ in each process.
     generator, drawn = Random(1), []
     for index, line in enumerate(lines):

@@ -6,13 +6,7 @@ import re
 import pytest
 import torch
 
-from transformer_lite.book.explorer import (
-    DARK_PAGES,
-    LIGHT_PAGES,
-    AttentionMap,
-    Start,
-    attention_explorer,
-)
+from transformer_lite.book.plots import AttentionMap, Start, attention_explorer
 
 QUERIES, KEYS = ["der", "Hund"], ["the", "dog", "."]
 # 2 layers, 5 heads, 2 queries, 3 keys
@@ -65,12 +59,15 @@ def test_words_of_any_kind_arrive_as_they_are(word):
     assert shown.data.count("</script>") == 2
 
 
-def test_both_modes_have_all_colours_and_pages_can_choose():
-    names = set(re.findall(r"(--\w+):", TEXT))
-    for name in names:
-        assert TEXT.count(f"{name}:") == 4, name  # by default, system, light, dark
-    assert set(re.findall(r"var\((--\w+)\)", TEXT)) <= names
-    assert all(page in TEXT for page in DARK_PAGES + LIGHT_PAGES)
+def test_all_colours_have_two_modes_and_pages_can_choose():
+    names = re.findall(r"(--\w+):", TEXT)
+    pairs = re.findall(r"(--\w+): light-dark\((#\w{6}), (#\w{6})\);", TEXT)
+    assert [name for name, light, dark in pairs if light != dark] == names
+    assert set(re.findall(r"var\((--\w+)\)", TEXT)) <= set(names)
+    for mode in ("light", "dark"):
+        rule = re.search(rf"([^{{}}]*){{\n  color-scheme: {mode};", TEXT)[1]
+        assert len(rule.strip().split(",\n")) == 4
+        assert f'html[data-theme="{mode}"] .attention-explorer' in rule
 
 
 def test_a_style_reaches_nothing_outside_the_explorer():
@@ -95,14 +92,11 @@ def with_weight(value):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (with_weight(float("nan")), "negative or no numbers"),
-        (with_weight(-0.25), "negative or no numbers"),
-        (
-            with_weight(5.0),
-            r"'Hund' in layer 1, head 3 sum to 5\.\d+ and not to 1; give",
-        ),
-        (WEIGHTS.mT.softmax(-1), "2 query words and 3 key words do not fit"),
-        (WEIGHTS[0], r"weights of shape \(5, 2, 3\); .*layers, heads"),
+        (with_weight(float("nan")), "'Hund' in layer 1, head 3 sum to nan"),
+        (with_weight(-0.25), r"smallest is -0\.250; give"),
+        (with_weight(5.0), r"'Hund' in layer 1, head 3 sum to 5\.\d+,"),
+        (WEIGHTS.mT.softmax(-1), "2 queries and 3 keys do not fit"),
+        (WEIGHTS[0], r"weights of shape \(5, 2, 3\); .*layers and heads"),
         (WEIGHTS[:0], r"weights of shape \(0, 5, 2, 3\)"),
     ],
 )

@@ -7,6 +7,8 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.text import Text
+from torch import nn
+from torch.nn import functional as F
 
 from transformer_lite import attention
 from transformer_lite.book import plots
@@ -14,6 +16,7 @@ from transformer_lite.book.plots import (
     attention_heatmap,
     attention_lines,
     show_source,
+    torch_calls,
     use_book_style,
 )
 
@@ -88,9 +91,9 @@ def test_a_heatmap_goes_where_it_is_told():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (2 * WEIGHTS, "rows sum to .*softmax"),
-        (WEIGHTS * float("nan"), "rows sum to .*softmax"),
-        (WEIGHTS.T, r"2 query labels and 3 key .*\(3, 2\)"),
+        (2 * WEIGHTS, r"'der' sum to 2\.000, .*softmax"),
+        (WEIGHTS * float("nan"), "'der' sum to nan, .*softmax"),
+        (WEIGHTS.T, r"2 queries and 3 keys .*\(3, 2\)"),
     ],
 )
 def test_what_is_no_share_of_attention_is_refused(draw, weights, message):
@@ -168,3 +171,32 @@ def test_ticks_are_plain_numbers_on_a_logarithmic_axis():
     assert labels(axes.get_xticklabels()) == ["4", "1024", "65,536"]
     assert labels(axes.get_yticklabels()) == ["0.000001 ms", "0.25 ms", "1 ms"]
     assert not labels(axes.get_xticklabels(minor=True))
+
+
+# What an answer calls
+
+
+@pytest.mark.parametrize(
+    "softmax",
+    [
+        lambda x: x.softmax(-1),
+        lambda x: torch.softmax(x, -1),
+        lambda x: F.softmax(x, dim=-1),
+        nn.Softmax(dim=-1),
+    ],
+)
+def test_every_way_to_call_a_function_is_heard(softmax):
+    assert "softmax" in torch_calls(softmax, torch.ones(2, 3))
+
+
+def test_calls_are_in_order_and_no_others_are_heard():
+    names = torch_calls(lambda x: (x.exp() + 1).sum(), torch.ones(2))
+    assert names == ["exp", "add", "sum"]
+
+
+def test_a_loop_makes_more_calls_for_longer_inputs():
+    def loop(x):
+        return torch.stack([row * 2 for row in x])
+
+    calls = [len(torch_calls(loop, torch.ones(n))) for n in (2, 20)]
+    assert calls[1] - calls[0] == 18

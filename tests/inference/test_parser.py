@@ -2,7 +2,7 @@
 
 import pytest
 
-from transformer_lite.inference.parser import parse
+from transformer_lite.inference.brackets import parse
 from transformer_lite.inference.translator import Translator
 
 SAID = {

@@ -1,102 +1,95 @@
-"""Figures of the book, each of which checks what it shows.
+"""What chapters show: figures, the package's source, and what an answer calls.
+
+Figures of attention check that they are given attention weights. The interactive one
+is plain HTML, JavaScript and SVG. It loads nothing, and draws the same in the book, in
+Jupyter and in Colab: light or dark, by mouse or by keyboard.
 
 Paper: Figures 1–5
-Chapter: 03_2_1_scaled_dot_product_attention, attention_visualizations
-Tests: tests/book/test_plots.py
+Chapter: 02_background, 03_2_1_scaled_dot_product_attention, attention_visualizations
+Tests: tests/book/test_plots.py, tests/book/test_explorer.py
 """
 
 import inspect
+import json
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import seaborn
-import torch
 from IPython import get_ipython
-from IPython.display import Markdown
+from IPython.display import HTML, Markdown
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import NullLocator
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
-
-from transformer_lite.book.explorer import AttentionMap as AttentionMap
-from transformer_lite.book.explorer import Start as Start
-from transformer_lite.book.explorer import attention_explorer as attention_explorer
+from torch.overrides import TorchFunctionMode
 
 COLUMN, WIDE = 6.4, 8.7
-"""Widths of a figure in inches: the text's, and that of a cell tagged full-width."""
+"""Widths of a figure in inches: of the text, and of a cell tagged full-width."""
 TEXT = 9.5
 """Size of all text in a figure, in points."""
 
 ATTENTION, RECURRENCE = "#0072B2", "#D55E00"
 CONVOLUTION, FEED_FORWARD = "#009E73", "#8F4FB3"
 """Colours of the layers that the book compares. Colour-blind readers can tell the first
-three apart (Okabe and Ito); lines say their names at their ends besides."""
+three apart (Okabe and Ito), and lines have their names at their ends."""
 QUERY, KEY, VALUE = "#C2255C", "#B07D00", "#0A8A80"
 ENCODER, DECODER = "#4C9BD6", "#A65628"
 EMBEDDING = "#6B7A1F"
 """The matrix that both embeddings and the output share."""
 REFERENCE = "#7F868D"
-"""Grey: what was predicted, what chance gives, what stands beside the comparison."""
+"""Grey: predictions, chance, and other values for reference."""
 INK, GRID = "#24292F", "#E8EAED"
 WITHOUT = INK
-"""Black: the same without the part that is studied."""
+"""Black: a model without the part that is studied."""
 
 WEIGHTS = LinearSegmentedColormap.from_list(
     "weights", ["#FFFFFF", "#CFE3F2", ATTENTION, "#00436B"]
 )
 """Colours of attention weights: white is 0, dark blue is 1."""
 ANNOTATED_COLUMNS = 10
-"""Up to so many keys, a heatmap prints its numbers instead of a colour bar."""
+"""A heatmap with more keys has a colour bar instead of numbers."""
 SMALLEST_PRINTED = 0.01
 SMALLEST_DRAWN = 0.03
-"""Of smaller weights, `attention_lines` draws no line unless it is told to."""
+"""The smallest weight that `attention_lines` draws, unless a call says otherwise."""
+
+EXPLORER = Path(__file__).with_name("explorer.js")
+"""The interactive map's script; its style sheet lies beside it."""
+FALLBACK = (
+    "An interactive map of attention weights stands here, where scripts may run: "
+    "in the book, in Colab, or in Jupyter once the notebook is trusted."
+)
 
 
 def use_book_style() -> None:
-    """Give all figures that follow the book's fonts, colours and size."""
-    seaborn.set_theme(
-        style="whitegrid",
-        rc={
-            "figure.figsize": (COLUMN, 3.6),
-            "figure.dpi": 110,
-            "figure.constrained_layout.use": True,
-            "font.size": TEXT,
-            "axes.labelsize": TEXT,
-            "axes.titlesize": TEXT,
-            "xtick.labelsize": TEXT,
-            "ytick.labelsize": TEXT,
-            "legend.fontsize": TEXT,
-            "legend.title_fontsize": TEXT,
-            "legend.frameon": False,
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "xtick.color": INK,
-            "ytick.color": INK,
-            "axes.edgecolor": "#AEB4BA",
-            "axes.linewidth": 0.8,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "grid.color": GRID,
-            "grid.linewidth": 0.6,
-            "lines.linewidth": 1.8,
-            "axes.prop_cycle": plt.cycler(
-                color=[ATTENTION, RECURRENCE, CONVOLUTION, FEED_FORWARD]
-            ),
-        },
-    )
-    # In a notebook: twice the dots, for screens that show them, and no margin cut off,
-    # so that every figure is as wide as it was asked to be.
+    """Set fonts, colours and size of all figures from now on."""
+    seaborn.set_theme(style="whitegrid")
+    plt.rc("figure", figsize=(COLUMN, 3.6), dpi=110)
+    plt.rc("figure.constrained_layout", use=True)
+    plt.rc("font", size=TEXT)
+    plt.rc("text", color=INK)
+    plt.rc("axes", labelsize=TEXT, titlesize=TEXT, labelcolor=INK, linewidth=0.8)
+    plt.rc("axes", edgecolor="#AEB4BA")
+    plt.rc("axes.spines", top=False, right=False)
+    plt.rc(("xtick", "ytick"), labelsize=TEXT, color=INK)
+    plt.rc("legend", fontsize=TEXT, title_fontsize=TEXT, frameon=False)
+    plt.rc("grid", color=GRID, linewidth=0.6)
+    plt.rc("lines", linewidth=1.8)
+    colors = [ATTENTION, RECURRENCE, CONVOLUTION, FEED_FORWARD]
+    plt.rc("axes", prop_cycle=plt.cycler(color=colors))
+    # In a notebook: twice the dots, for sharp screens, and no margin cut off, so that
+    # every figure has the width that it was given.
     if get_ipython() is not None:
         set_matplotlib_formats("retina", bbox_inches=None)
 
 
 def label_ends(ax: Axes) -> None:
-    """Write each line's label at its right end, in its colour, instead of a legend."""
+    """Write each line's label at its right end in its colour, instead of a legend."""
     ax.figure.draw_without_rendering()
     lines = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
     pixels_per_point = ax.figure.dpi / 72
@@ -127,10 +120,10 @@ def plain_ticks(
     y: Sequence[int | float] = (),
     unit: str = "",
 ) -> None:
-    """Mark these values, on whatever scale, as plain numbers: 0.001 and not 10⁻³.
+    """Put ticks at these values, written as plain numbers: 0.001 and not 10⁻³.
 
     Args:
-        unit: Stands behind each number of the y-axis.
+        unit: Text after each number of the y-axis.
     """
     for axis, values, behind in ((ax.xaxis, x, ""), (ax.yaxis, y, unit)):
         if len(values):
@@ -152,6 +145,29 @@ def show_source(*objects: type | Callable) -> Markdown:
     return Markdown("\n\n".join(blocks))
 
 
+class _Recorder(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.names.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def torch_calls(function: Callable[..., Any], *args: Any) -> list[str]:
+    """List the PyTorch functions that `function(*args)` calls, in order.
+
+    A function and the method of the same name count as one (`softmax`). A call inside
+    a function of PyTorch counts only if that function is written in Python.
+    """
+    with _Recorder() as recorder:
+        function(*args)
+    return recorder.names
+
+
 def attention_heatmap(
     weights: Float[Tensor, "q_len k_len"],
     queries: Sequence[str],
@@ -165,23 +181,37 @@ def attention_heatmap(
         ValueError: A row does not sum to 1, or labels and weights do not match.
     """
     weights = weights.detach().float().cpu()
-    _check_labels(weights, queries, keys)
-    _check_sums(weights)
+    _require_attention(weights, queries, keys)
     printed = len(keys) <= ANNOTATED_COLUMNS
+    numbers = [
+        [f"{weight:.2f}" if weight >= SMALLEST_PRINTED else "" for weight in row]
+        for row in weights.tolist()
+    ]
     axes = seaborn.heatmap(
         weights,
         vmin=0,
         vmax=1,
         cmap=WEIGHTS,
         ax=ax,
-        annot=_numbers(weights) if printed else None,
+        annot=numbers if printed else None,
         fmt="",
         cbar=not printed,
         cbar_kws={"label": "weight"},
         linewidths=0.6,
         linecolor=GRID,
     )
-    return _label(axes, queries, keys, title)
+    axes.set_yticks([i + 0.5 for i in range(len(queries))], queries, rotation=0)
+    slope = 0 if max(map(len, keys)) <= 3 else 45
+    axes.set_xticks([i + 0.5 for i in range(len(keys))], keys, rotation=slope)
+    if slope:
+        plt.setp(axes.get_xticklabels(), ha="left", rotation_mode="anchor")
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("key (attended to)")
+    axes.set_ylabel("query (attending)")
+    if title:
+        axes.set_title(title, pad=12)
+    return axes
 
 
 def attention_lines(
@@ -203,8 +233,7 @@ def attention_lines(
         ValueError: A row does not sum to 1, or labels and weights do not match.
     """
     weights = weights.detach().float().cpu()
-    _check_labels(weights, queries, keys)
-    _check_sums(weights)
+    _require_attention(weights, queries, keys)
     axes = ax or plt.gca()
     drawn = range(len(queries)) if rows is None else rows
     for row in drawn:
@@ -222,20 +251,97 @@ def attention_lines(
     return axes
 
 
-def _check_labels(matrix: Tensor, queries: Sequence[str], keys: Sequence[str]) -> None:
-    if tuple(matrix.shape) != (len(queries), len(keys)):
+class AttentionMap(NamedTuple):
+    """One kind of attention in one sentence, with the words of its rows and columns."""
+
+    weights: Float[Tensor, "layers heads q_len k_len"]
+    queries: Sequence[str]
+    keys: Sequence[str]
+
+
+class Start(NamedTuple):
+    """What an explorer shows first; layers, heads and words are counted from 0."""
+
+    layer: int = 0
+    head: int = 0
+    query: int | None = None
+
+
+def attention_explorer(
+    maps: Mapping[str, AttentionMap], start: Start | None = None
+) -> HTML:
+    """Make an interactive map of attention weights in every layer and head.
+
+    Args:
+        maps: What readers can choose, by its name.
+        start: What the first of them shows first, by default its first head.
+
+    Raises:
+        ValueError: There is no map, or its weights are no attention weights, or its
+            words do not match them; the message names the map. Or the first map has no
+            such start.
+    """
+    if not maps:
+        raise ValueError("there is no map to explore; give at least one")
+    shown = []
+    for name, (weights, queries, keys) in maps.items():
+        weights = weights.detach().double().cpu()
+        try:
+            _require_attention(weights, queries, keys, heads=weights.shape[:2])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        percent = (100 * weights).round().int().flatten(2).tolist()
+        words = {"name": name, "queries": list(queries), "keys": list(keys)}
+        shown.append({**words, "weights": percent})
+    start = start or Start()
+    sizes = next(iter(maps.values())).weights.shape
+    for field, value, size in zip(Start._fields, start, sizes[:3], strict=True):
+        if value is not None and not 0 <= value < size:
+            raise ValueError(
+                f"start: there is no {field} {value}; the first map has {size}, "
+                "counted from 0"
+            )
+    data = {"maps": shown, "start": {"map": 0, **start._asdict()}}
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = text.replace("<", "\\u003c")  # so that no word can end the script element
+    style = EXPLORER.with_suffix(".css").read_text(encoding="utf-8")
+    return HTML(
+        '<div class="own-theme attention-explorer">\n'
+        f"<style>\n{style}</style>\n"
+        f'<p class="fallback">{FALLBACK}</p>\n'
+        f'<script type="application/json" class="attention-data">{text}</script>\n'
+        f"<script>\n{EXPLORER.read_text(encoding='utf-8')}</script>\n"
+        "</div>"
+    )
+
+
+def _require_attention(
+    weights: Tensor,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    heads: Sequence[int] = (),
+) -> None:
+    """Refuse what would be drawn and would be wrong.
+
+    Args:
+        heads: The axes before queries and keys: none, or layers and heads.
+    """
+    if tuple(weights.shape) != (*heads, len(queries), len(keys)) or 0 in weights.shape:
         raise ValueError(
-            f"{len(queries)} query labels and {len(keys)} key labels do not fit a "
-            f"matrix of shape {tuple(matrix.shape)}; queries are the rows"
+            f"{len(queries)} queries and {len(keys)} keys do not fit weights of shape "
+            f"{tuple(weights.shape)}; the last two axes are queries and keys, and "
+            "before them an explorer needs layers and heads"
         )
-
-
-def _check_sums(weights: Tensor) -> None:
-    sums = weights.sum(dim=1)
-    if not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+    sum_is_1 = (weights.sum(dim=-1) - 1).abs() < 1e-3  # False for NaN
+    right = sum_is_1 & (weights >= 0).all(dim=-1)
+    if not right.all():
+        *head, query = (~right).nonzero()[0].tolist()
+        where = " in layer {}, head {}".format(*head) if head else ""
+        row = weights[*head, query]
         raise ValueError(
-            f"the rows sum to {[round(total, 3) for total in sums.tolist()]} and not "
-            "to 1; give the weights after the softmax, queries down, keys across"
+            f"the weights of {queries[query]!r}{where} sum to {row.sum().item():.3f}, "
+            f"and the smallest is {row.min().item():.3f}; give weights after the "
+            "softmax, queries down, keys across, those of a word's pieces added up"
         )
 
 
@@ -243,28 +349,3 @@ def _plain(value: int | float) -> str:
     """Write a number without an exponent, and with commas from 10,000 on."""
     text = f"{value:,.12f}" if abs(value) >= 10_000 else f"{value:.12f}"
     return text.rstrip("0").rstrip(".")
-
-
-def _numbers(weights: Tensor) -> list[list[str]]:
-    """Return what a heatmap prints: nothing where a weight is nearly 0."""
-    return [
-        [f"{weight:.2f}" if weight >= SMALLEST_PRINTED else "" for weight in row]
-        for row in weights.tolist()
-    ]
-
-
-def _label(
-    axes: Axes, queries: Sequence[str], keys: Sequence[str], title: str | None
-) -> Axes:
-    axes.set_yticks([i + 0.5 for i in range(len(queries))], queries, rotation=0)
-    upright = 0 if max(map(len, keys)) <= 3 else 45
-    axes.set_xticks([i + 0.5 for i in range(len(keys))], keys, rotation=upright)
-    if upright:
-        plt.setp(axes.get_xticklabels(), ha="left", rotation_mode="anchor")
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel("key (attended to)")
-    axes.set_ylabel("query (attending)")
-    if title:
-        axes.set_title(title, pad=12)
-    return axes

@@ -1,9 +1,9 @@
-"""What the book's long trainings gave, for chapters to show.
+"""Results of the book's long trainings, and small models that it trained.
 
-The trainings are listed in results/runs.py of the repository. Each has a file with
-its configuration, commit, hardware and outputs. The small translators differ in nothing
-but their seed. The toy grammar knows which noun each "it" stands for, so that what a
-head attends to can be counted.
+results/runs.py of the repository lists the trainings. Each has a file with its
+configuration, commit, hardware and outputs. The small models translate the toy corpus.
+They differ only in their seed. The toy grammar knows which noun each "it" stands for,
+so a chapter can count how often a head attends to it.
 
 Paper: §6, Figures 3–5
 Chapter: 06_1_machine_translation, 06_2_model_variations, attention_visualizations
@@ -21,10 +21,15 @@ from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
 from transformer_lite.data.toy import ToyPair, generate_pairs
 from transformer_lite.model import Transformer
+from transformer_lite.weights import weights_of
 
 FOLDER = Path(__file__).parent
 DIGEST = FOLDER / "results.json"
 """Written by book/tools/make_results.py from the files in results/."""
+HEADS = FOLDER / "heads.safetensors"
+"""Five small translators of the toy corpus, trained by results/heads.py."""
+TRAIN_PAIRS = 8_000
+"""The small translators were trained on the first of `pronoun_pairs`, this many."""
 
 
 def stored_runs(experiment: str) -> list[dict[str, Any]]:
@@ -36,10 +41,7 @@ def stored_runs(experiment: str) -> list[dict[str, Any]]:
     Raises:
         ValueError: There is none of this name.
     """
-    runs = _digest()["runs"]
-    if experiment not in runs:
-        raise ValueError(f"{experiment}: no result; there are {', '.join(runs)}")
-    return runs[experiment]
+    return _stored("runs", experiment)
 
 
 def stored_decoding(split: str) -> dict[str, dict[str, Any]]:
@@ -48,29 +50,23 @@ def stored_decoding(split: str) -> dict[str, dict[str, Any]]:
     Raises:
         ValueError: It was not decoded.
     """
-    splits = _digest()["decoding"]
-    if split not in splits:
-        raise ValueError(f"{split}: not decoded; there are {', '.join(splits)}")
-    return splits[split]
+    return _stored("decoding", split)
 
 
-def _digest() -> dict[str, Any]:
-    return json.loads(DIGEST.read_text(encoding="utf-8"))
-
-
-HEADS = FOLDER / "heads.safetensors"
-"""Five small translators of the toy corpus, trained by results/heads.py."""
-TRAIN_PAIRS = 8_000
-"""So many of the first `pronoun_pairs` they were trained on, and on no later ones."""
+def _stored(kind: str, name: str) -> Any:
+    stored = json.loads(DIGEST.read_text(encoding="utf-8"))[kind]
+    if name not in stored:
+        raise ValueError(f"{name}: not among {kind}; there are {', '.join(stored)}")
+    return stored[name]
 
 
 def pronoun_pairs() -> Iterator[ToyPair]:
-    """Endless pairs of the toy corpus in which an "it" stands for a noun."""
+    """Yield, without end, pairs of the toy corpus in which "it" stands for a noun."""
     return (pair for pair in generate_pairs(seed=1) if pair.antecedents)
 
 
 def lowered(words: Sequence[str]) -> list[str]:
-    """Words as the models know them: in lower case."""
+    """Return the words as the models know them: in lower case."""
     return [word.lower() for word in words]
 
 
@@ -100,36 +96,22 @@ def toy_models() -> dict[int, Transformer]:
         metadata = recording.metadata()
         config = toy_config(len(json.loads(metadata["words"])))
         for seed in json.loads(metadata["seeds"]):
-            model = Transformer(config)
-            state = model.state_dict()
-            model.load_state_dict(
-                {
-                    name: recording.get_tensor(f"{seed}.{own_name(name)}").float()
-                    for name in state
-                }
-            )
-            models[seed] = model.eval()
+            model = models[seed] = Transformer(config).eval()
+            for name, tensor in weights_of(model).items():
+                tensor.copy_(recording.get_tensor(f"{seed}.{name}"))
     return models
 
 
-def own_name(name: str) -> str:
-    """Return the name that a tensor has in the file; the shared one is there once."""
-    return name.replace("decoder.embedding", "encoder.embedding")
-
-
 def toy_batch(pairs: Sequence[ToyPair], words: Sequence[str]) -> Batch:
-    """Pairs as a batch of whole words' ids.
+    """Make a batch of the pairs, with an id for each whole word.
 
     Raises:
         ValueError: A word is not in the vocabulary.
     """
     ids = {word: i for i, word in enumerate(words)}
     try:
-        return Batch.from_ids(
-            *(
-                [[ids[word] for word in lowered(side(pair))] for pair in pairs]
-                for side in (lambda p: p.source_words, lambda p: p.target_words)
-            )
-        )
+        src = [[ids[word] for word in lowered(pair.source_words)] for pair in pairs]
+        tgt = [[ids[word] for word in lowered(pair.target_words)] for pair in pairs]
+        return Batch.from_ids(src, tgt)
     except KeyError as error:
         raise ValueError(f"no word of the toy corpus: {error}") from error

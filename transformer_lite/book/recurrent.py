@@ -1,4 +1,4 @@
-"""What came before: recurrent translation, without and with additive attention.
+"""Recurrent translation before the Transformer, without and with additive attention.
 
 Both models have the interface of `model.Transformer`, so the same training step and
 the same search serve all three.
@@ -92,9 +92,9 @@ class RecurrentState(NamedTuple):
     """All that the decoder keeps from one generated token to the next."""
 
     memory: Float[Tensor, "batch src_len d_model"]
-    """The encoder's vectors; without attention one vector, as if src_len were 1."""
+    """The encoder's vectors; without attention a single one, as if src_len were 1."""
     keys: Float[Tensor, "batch src_len d_model"]
-    """What attention finds them by."""
+    """Attention's keys, one for each vector of the memory."""
     mask: Bool[Tensor, "batch src_len"]
     hidden: Float[Tensor, "batch beams d_model"]
     """The state of the decoder's GRU."""

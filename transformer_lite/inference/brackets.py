@@ -1,23 +1,26 @@
-"""Labelled bracket F1: how close output trees come to a treebank's.
+"""Parsing by translation into trees, and labelled bracket F1.
 
-The brackets are counted as the program EVALB counts them, with the parameters of
-Collins (COLLINS.prm), by which parsers of English are compared.
+Brackets are counted as the program EVALB counts them with the parameters of Collins
+(COLLINS.prm), by which parsers of English are compared.
 
 Paper: §6.3, Table 4
 Chapter: 06_3_english_constituency_parsing
-Tests: tests/inference/test_brackets.py
+Tests: tests/inference/test_brackets.py, tests/inference/test_parser.py
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import tee
 
 from transformer_lite.data.trees import (
     NotATreeError,
     Tree,
     linearized,
     tree_of,
+    words_of,
 )
+from transformer_lite.inference.translator import Translator
 
 PUNCTUATION = {",", ":", "``", "''", "."}
 """Tags of the words that do not count, not even for where a bracket begins."""
@@ -26,34 +29,73 @@ UNCOUNTED = PUNCTUATION | {"TOP"}
 """Labels of brackets that do not count."""
 
 EQUAL = {"PRT": "ADVP"}
-"""Labels that count as others: a particle's bracket as an adverb's."""
+"""Labels that count as another: a particle's bracket counts as an adverb's."""
 
 Bracket = tuple[str, int, int]
+"""A label, and the positions in the sentence where its bracket begins and ends."""
+
+
+def parse(
+    translator: Translator,
+    lines: Iterable[str],
+    warn: Callable[[str], None],
+    with_words: bool = False,
+    at_once: int | None = None,
+) -> Iterator[str]:
+    """Yield each sentence's tree in brackets, in order; empty where there is none.
+
+    Args:
+        translator: One that was trained on a treebank.
+        lines: Tokenized sentences, with spaces between words and punctuation; brackets
+            become -LRB- and -RRB-, as treebanks have them.
+        warn: Called with a message for each line that is too long, or whose output is
+            no tree. Nothing is repaired.
+        with_words: Whether the translator writes words in its trees, not tags.
+        at_once: As for `Translator.stream`.
+    """
+    too_long: set[str] = set()
+
+    def warn_of_long(message: str) -> None:
+        too_long.add(message.partition(":")[0])
+        warn(message)
+
+    sentences, texts = tee(map(words_of, lines))
+    outputs = translator.stream(map(" ".join, texts), warn_of_long, at_once)
+    pairs = zip(outputs, sentences, strict=True)
+    for number, (output, words) in enumerate(pairs, start=1):
+        tree = ""
+        if words and f"line {number}" not in too_long:
+            try:
+                tree = str(tree_of(output.split(), words, with_words))
+            except NotATreeError as error:
+                warn(f"line {number}: the output is no tree: {error}")
+        yield tree
 
 
 @dataclass(frozen=True, kw_only=True)
 class BracketScores:
-    """How close outputs come to a treebank's trees; everything but counts in percent.
+    """How close outputs come to a treebank's trees, in percent.
 
-    Brackets of all sentences are counted together. Precision, recall, F1 and complete
-    match are those of the outputs that are trees, as EVALB gives them.
+    Brackets of all sentences are counted together. As in EVALB, precision, recall, F1
+    and complete match leave out the outputs that are no trees.
     """
 
     precision: float
-    """Of the outputs' brackets, how many are right."""
+    """The share of the outputs' brackets that are right."""
     recall: float
-    """Of the treebank's brackets, how many were found."""
+    """The share of the treebank's brackets that the outputs have."""
     f1: float
     """The harmonic mean of precision and recall."""
     complete_match: float
-    """Trees all of whose brackets are right, and that lack none."""
+    """The share of trees whose brackets are exactly the treebank's."""
     well_formed: float
-    """Outputs that are trees over their sentence's words."""
+    """The share of outputs that are trees over their sentence's words."""
     f1_all: float
-    """F1 of all outputs: one that is no tree has no bracket, and lacks all."""
+    """F1 of all outputs; an output that is no tree counts as one without brackets."""
     sentences: int
+    """The number of outputs."""
     ill_formed: dict[str, int]
-    """What is wrong with outputs that are no trees, and with how many."""
+    """The number of outputs with each fault that makes them no trees."""
 
 
 def score_brackets(
@@ -66,10 +108,10 @@ def score_brackets(
 
     Args:
         sentences: The words of each sentence, with spaces between them.
-        references: The treebank's trees, linearized, with their tags, which say what is
+        references: The treebank's trees, linearized with tags: these tell what is
             punctuation.
-        outputs: What a model made of the sentences, linearized. Its tags do not count.
-        with_words: Whether outputs hold words in the place of tags.
+        outputs: A model's trees, linearized. Their tags do not count.
+        with_words: Whether outputs have words instead of tags.
 
     Raises:
         ValueError: A reference is no tree over its sentence.
@@ -105,17 +147,17 @@ def score_brackets(
 
 
 def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
-    """Return the brackets that count, each with the words it is around, as a multiset.
+    """Count a tree's brackets, without those that EVALB ignores.
 
     Args:
-        tree: Whose brackets they are.
-        gold: The treebank's tree of the same sentence, whose tags say which words are
+        tree: The tree.
+        gold: The treebank's tree of the same sentence. Its tags tell which words are
             punctuation.
     """
     counts = iter(_counting(gold))
     found: Counter[Bracket] = Counter()
     starts: list[int] = []
-    position = 0  # as if there were no punctuation
+    position = 0  # punctuation is not counted
     for token in linearized(tree):
         if token[:1] == "(":
             starts.append(position)
@@ -129,7 +171,7 @@ def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
 
 
 def _counting(gold: Tree) -> list[bool]:
-    """Return for each word whether it counts, that is, whether it is no punctuation."""
+    """Return True for each word that counts: for all but punctuation."""
     return [tag.label not in PUNCTUATION for tag in gold.tags()]
 
 

@@ -27,7 +27,6 @@ SCORED = 200
 SHOWN = 3
 """How many of these translations are shown."""
 
-
 TOKENIZERS = {
     code: tokenizer
     for tokenizer, codes in {
@@ -38,7 +37,11 @@ TOKENIZERS = {
     }.items()
     for code in codes.split()
 }
-"""How sacrebleu finds the words of a language where not by its default, 13a."""
+"""Sacrebleu's tokenizer for each language that needs another one than the default, 13a.
+
+Chinese, Japanese and Thai have no spaces between words, and Korean has spaces between
+groups of morphemes. Where sacrebleu has no tokenizer, every character is a word.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +69,15 @@ def score_outputs(
     """Score outputs against references: text by BLEU, trees by their brackets.
 
     Args:
-        sources: What a model was given.
-        references: What it should have made of each.
-        outputs: What it made of them.
-        language: Code of the language of references; `TREES` or `TREES_WITH_WORDS` for
-            trees, by how the model writes them.
-        tokenize: For text, how BLEU finds words, by sacrebleu's name for it.
+        sources: The model's inputs.
+        references: The right output for each.
+        outputs: The model's outputs.
+        language: Language code of the references; for trees `TREES` or
+            `TREES_WITH_WORDS`, by how the model writes them.
+        tokenize: As for `bleu_of`.
 
     Raises:
-        ValueError: Sacrebleu has no such tokenizer, or not all that it needs; or a
-            reference is no tree.
+        ValueError: As for `bleu_of`; or a reference is no tree.
     """
     if language in (TREES, TREES_WITH_WORDS):
         with_words = language == TREES_WITH_WORDS
@@ -92,14 +94,13 @@ def score(
     """Return BLEU, chrF and exact matches of translations against one reference each.
 
     Args:
-        translations: What is scored.
-        references: What each of them should be.
-        language: Code of the language they are in, such as "zh", "zho" or "zh-CN",
-            which decides how BLEU finds the words; empty if it is not known.
-        tokenize: How to find them, by sacrebleu's name for it.
+        translations: The translations.
+        references: A human translation for each.
+        language: As for `bleu_of`.
+        tokenize: As for `bleu_of`.
 
     Raises:
-        ValueError: Sacrebleu has no such tokenizer, or not all that it needs.
+        ValueError: As for `bleu_of`.
     """
     bleu = bleu_of(language, tokenize)
     equal = sum(a == b for a, b in zip(translations, references, strict=True))
@@ -115,17 +116,14 @@ def score(
 def bleu_of(language: str, tokenize: str | None = None) -> sacrebleu.BLEU:
     """Return sacrebleu's BLEU for a language.
 
-    Chinese, Japanese and Thai have no spaces between words, and in Korean what stands
-    between two spaces is more than a word. Japanese and Korean are cut up by extras of
-    sacrebleu (`ja`, `ko`); where these are missing every character is a word, as in
-    languages for which sacrebleu has nothing.
-
     Args:
-        language: The language's code; empty if it is not known.
-        tokenize: How to find its words, by sacrebleu's name for it.
+        language: The language's code, such as "zh", "zho" or "zh-CN"; empty if it is
+            not known. Japanese and Korean need extras of sacrebleu (`ja`, `ko`);
+            without them every character is a word.
+        tokenize: Sacrebleu's name of a tokenizer, instead of the language's own.
 
     Raises:
-        ValueError: Sacrebleu has no such tokenizer, or not all that it needs.
+        ValueError: Sacrebleu has no such tokenizer, or lacks a package that it needs.
     """
     if tokenize:
         try:
@@ -136,24 +134,20 @@ def bleu_of(language: str, tokenize: str | None = None) -> sacrebleu.BLEU:
             raise ValueError(
                 f"tokenize = {tokenize!r}: {reason or 'unknown'}; give one of {names}"
             ) from None
+    code = re.split("[-_]", language.lower())[0]  # without script and country
     try:
-        return sacrebleu.BLEU(tokenize=TOKENIZERS.get(_code(language), "13a"))
+        return sacrebleu.BLEU(tokenize=TOKENIZERS.get(code, "13a"))
     except RuntimeError:  # an extra of sacrebleu is not installed
         return sacrebleu.BLEU(tokenize="char")
-
-
-def _code(language: str) -> str:
-    """Return the language of a code that may name a script or country too: zh-CN."""
-    return re.split("[-_]", language.lower())[0]
 
 
 class ValidationSamples:
     """The first validation sentences, translated again at every validation.
 
     Args:
-        model: The model in training: a `Transformer`, or what searches like one.
+        model: The model in training, as for `Translator`.
         corpus: Its corpus.
-        search: How to translate; beams are left to the end.
+        search: How to translate, but for the beam: the search is greedy.
     """
 
     def __init__(
@@ -171,9 +165,12 @@ class ValidationSamples:
         translations = self.translator.translate(self.sources)
         samples = zip(self.sources, self.references, translations, strict=True)
         for source, reference, translation in islice(samples, SHOWN):
-            tqdm.write(f"  source       {source}", file=sys.stderr)
-            tqdm.write(f"  reference    {reference}", file=sys.stderr)
-            tqdm.write(f"  translation  {translation}", file=sys.stderr)
+            shown = (
+                f"  source       {source}\n"
+                f"  reference    {reference}\n"
+                f"  translation  {translation}"
+            )
+            tqdm.write(shown, file=sys.stderr)
         scores = score_outputs(
             self.sources, self.references, translations, self.language
         )

@@ -8,7 +8,7 @@ Tests: tests/inference/test_translator.py
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -24,7 +24,11 @@ from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.weights import load_weights
 
 BLOCK_BATCHES = 8
-"""Batches of a block of lines: the more there are, the less padding each needs."""
+"""Batches in a block of lines. In larger blocks batches need less padding."""
+
+
+class TooLongError(ValueError):
+    """A sentence has more tokens than the model allows."""
 
 
 class PairAttention(NamedTuple):
@@ -43,9 +47,9 @@ class Translator:
     """Text in, text out.
 
     Args:
-        model: A trained `Transformer`, or what searches like one; it should be in
-            evaluation mode.
-        tokenizer: The vocabulary that it was trained with.
+        model: A trained `Transformer`, or a model with the same `start` and
+            `decoder.step`, in evaluation mode.
+        tokenizer: The tokenizer that it was trained with.
         search: How to search, unless a call says otherwise.
     """
 
@@ -66,9 +70,9 @@ class Translator:
         Args:
             run: The folder that `train` wrote, or the name of a model that comes with
                 the package, such as "multi30k_en_de".
-            weights: Which checkpoint; by default the average, else the best, else
-                the newest one.
-            device: Where to translate; by default on a GPU, if there is one.
+            weights: The checkpoint; by default the average, else the best, else the
+                newest one.
+            device: Where to translate; by default a GPU, if there is one.
 
         Raises:
             ValueError: The folder holds no run, no checkpoint, a damaged one, or the
@@ -87,22 +91,15 @@ class Translator:
             )
         return cls(model.to(device).eval(), tokenizer, recipe.search)
 
-    @overload
-    def translate(self, sentences: str, search: SearchConfig | None = None) -> str: ...
-
-    @overload
-    def translate(
-        self, sentences: Sequence[str], search: SearchConfig | None = None
-    ) -> list[str]: ...
-
     def translate(
         self, sentences: str | Sequence[str], search: SearchConfig | None = None
     ) -> str | list[str]:
-        """Translate a sentence, or each of several in their order.
+        """Translate one sentence, or several and keep their order.
 
         Raises:
-            ValueError: A sentence is longer than the model allows; the message
-                gives its number. Or `max_extra` leaves no room for any.
+            TooLongError: A sentence is longer than the model allows; the message gives
+                its number.
+            ValueError: A sentence is no text, or `max_extra` leaves no room for any.
             MemoryError: The GPU has no room for a batch.
         """
         if isinstance(sentences, str):
@@ -113,15 +110,12 @@ class Translator:
     def hypotheses(
         self, sentences: Sequence[str], search: SearchConfig | None = None
     ) -> list[Hypothesis]:
-        """Translate as `translate` does; return ids with their scores."""
+        """Translate as `translate` does, but return token ids and their scores."""
         search = search or self.search
         if isinstance(sentences, str):
             raise ValueError(f"{sentences!r} is one sentence; give a list of them")
-        sources = [self._encode(sentence) for sentence in sentences]
-        for number, ids in enumerate(sources, start=1):
-            if message := self._too_long(ids, search):
-                raise ValueError(f"line {number}: {message}")
-        return self._find(sources, search)
+        numbered = enumerate(sentences, start=1)
+        return self._find([self._encode(*one, search) for one in numbered], search)
 
     def stream(
         self,
@@ -132,30 +126,31 @@ class Translator:
         """Yield the translation of each line, in order, as soon as its block is done.
 
         Args:
-            lines: What to translate, read block by block.
+            lines: The sentences, read block by block.
             on_long: Called with a message for each line that is longer than the model
                 allows; its translation is empty.
-            at_once: Lines of a block; by default `BLOCK_BATCHES` batches.
+            at_once: Lines of a block; by default as many as `BLOCK_BATCHES` batches.
 
         Raises:
-            ValueError: `max_extra` leaves no room for any sentence.
+            ValueError: A line is no text, or `max_extra` leaves no room for any.
             MemoryError: The GPU has no room for a batch.
         """
-        number, lines = 0, iter(lines)
+        numbered = enumerate(lines, start=1)
         size = at_once or BLOCK_BATCHES * self.search.batch_sentences
-        while block := list(islice(lines, size)):
-            sources = [self._encode(line) for line in block]
-            for row, ids in enumerate(sources):
-                number += 1
-                if message := self._too_long(ids, self.search):
-                    on_long(f"line {number}: {message}")
-                    sources[row] = []
+        while block := list(islice(numbered, size)):
+            sources = []
+            for number, line in block:
+                try:
+                    sources.append(self._encode(number, line, self.search))
+                except TooLongError as error:
+                    on_long(str(error))
+                    sources.append([])
             for output in self._find(sources, self.search):
                 yield self.tokenizer.decode(output.ids)
 
     @torch.inference_mode()
     def attention(self, source: str, target: str) -> PairAttention:
-        """Return every head's attention weights for one sentence pair.
+        """Return the attention weights of every head for one sentence pair.
 
         Raises:
             ValueError: A sentence is longer than the model allows.
@@ -170,36 +165,29 @@ class Translator:
         pieces = self.tokenizer.pieces(src_ids), self.tokenizer.pieces(tgt_ids)
         return PairAttention(*pieces, *(part[0] for part in weights))
 
-    def _encode(self, sentence: str) -> list[int]:
-        """Return source ids; none for an empty sentence, whose translation is empty."""
-        try:
-            str.encode(sentence, "utf-8")
-        except (TypeError, UnicodeEncodeError):  # a lone surrogate, or no text at all
-            raise ValueError(f"{sentence!r} is no sentence; give text") from None
-        return [*self.tokenizer.encode(sentence), EOS] if sentence.strip() else []
-
-    def _too_long(self, ids: list[int], search: SearchConfig) -> str | None:
-        """Return a message if a source is longer than the model allows.
-
-        Raises:
-            ValueError: It allows none, not even one of a token and EOS.
-        """
-        longest = self.model.config.max_len - search.max_extra
-        if longest < 2:
+    def _encode(self, number: int, sentence: str, search: SearchConfig) -> list[int]:
+        """Return the source ids of a line; an empty line has none, not even EOS."""
+        max_len = self.model.config.max_len
+        longest = max_len - search.max_extra
+        if longest < 2:  # a token and EOS
             raise ValueError(
                 f"search.max_extra = {search.max_extra} leaves no sentence any room in "
-                f"model.max_len = {self.model.config.max_len}; give at most "
-                f"{self.model.config.max_len - 2}"
+                f"model.max_len = {max_len}; give at most {max_len - 2}"
             )
-        if len(ids) <= longest:
-            return None
-        return (
-            f"{len(ids)} tokens are more than the {longest} that model.max_len and "
-            "search.max_extra leave; split the sentence"
-        )
+        try:
+            str.encode(sentence, "utf-8")
+        except (TypeError, UnicodeEncodeError):  # no string, or a lone surrogate in it
+            raise ValueError(f"{sentence!r} is no sentence; give text") from None
+        ids = [*self.tokenizer.encode(sentence), EOS] if sentence.strip() else []
+        if len(ids) > longest:
+            raise TooLongError(
+                f"line {number}: {len(ids)} tokens are more than the {longest} that "
+                "model.max_len and search.max_extra leave; split the sentence"
+            )
+        return ids
 
     def _find(self, sources: list[list[int]], search: SearchConfig) -> list[Hypothesis]:
-        """Return the output for each source."""
+        """Return the best output for each source, and an empty one for an empty one."""
         found = [Hypothesis([], 0.0, 0.0) for _ in sources]
         lengths = [len(ids) for ids in sources]
         for rows in batches_by_length(lengths, search.batch_sentences):
@@ -212,7 +200,7 @@ class Translator:
     def _search(
         self, sources: list[list[int]], search: SearchConfig
     ) -> list[Hypothesis]:
-        """Return the outputs for sources that are computed at once."""
+        """Return the best outputs for one batch of sources."""
         device = self.model.encoder.embedding.weight.device
         limits = torch.tensor([len(ids) - 1 + search.max_extra for ids in sources])
         try:
@@ -235,14 +223,14 @@ class Translator:
 
 
 def batches_by_length(lengths: Sequence[int], batch_sentences: int) -> list[list[int]]:
-    """Return the numbers of the sentences that are translated at once.
+    """Return the numbers of the sentences in each batch.
 
-    Sentences of like length share a batch: they need little padding, and they end at
-    about the same time. Empty sentences are in no batch.
+    Sentences of about the same length share a batch: they need little padding and end
+    at about the same time. Empty sentences are in no batch.
 
     Args:
         lengths: Tokens of each sentence.
-        batch_sentences: Sentences of a batch.
+        batch_sentences: Most sentences of a batch.
     """
     order = [i for i, length in enumerate(lengths) if length]
     order.sort(key=lengths.__getitem__)
@@ -253,10 +241,10 @@ def batches_by_length(lengths: Sequence[int], batch_sentences: int) -> list[list
 
 
 def _precision(device: torch.device) -> str:
-    """Return the arithmetic of the matrix products in a search.
+    """Return the precision of matrix products in a search: fp16 on GPUs, else fp32.
 
-    Half precision on GPUs that have units for it, and then fp16: between 8 and 16,
-    where logits may lie, neighbouring numbers are 1/128 apart in fp16, 1/16 in bf16.
+    fp16 and not bf16, because logits may lie between 8 and 16, where neighbouring
+    numbers are 1/128 apart in fp16 and 1/16 in bf16. Old GPUs have no units for either.
     """
     half = device.type == "cuda" and choose_precision("auto", device) != "fp32"
     return "fp16" if half else "fp32"

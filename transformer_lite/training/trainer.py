@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
-from transformer_lite.batching import Batch, BatchStream, StepBatches, prefetch
+from transformer_lite.batching import Batch, BatchStream, StepBatches
 from transformer_lite.config import TrainConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.precision import choose_precision, matrix_products
@@ -42,8 +42,6 @@ OnValidation = Callable[[], dict[str, Any]]
 
 SMALLEST_SCALE = 2.0**-10
 """Smallest scale of fp16's gradients; if they overflow even so, no scale helps."""
-STEPS_AHEAD = 4
-"""Steps whose batches are made before they are needed."""
 REMEDY = (
     "begin another run with a smaller train.rate_scale or more train.warmup_steps, the "
     "checkpoints stay as they are"
@@ -151,7 +149,6 @@ class Trainer:
         steps = self.stream.steps(self.state.position)
         if self._is_on_gpu:
             steps = (step.pinned() for step in steps)
-        steps = prefetch(steps, STEPS_AHEAD)
         self.model.train()
         with (
             stop_signals() as received,
