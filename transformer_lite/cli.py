@@ -271,7 +271,7 @@ def translate(
 
     Raises:
         SystemExit: With status 1, all being written, if a line was too long or not
-            UTF-8, or what a parser says of it no tree.
+            UTF-8.
     """
     from transformer_lite.inference.parser import parse
 

@@ -8,7 +8,7 @@ Tests: tests/inference/test_translator.py
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 from jaxtyping import Float
@@ -48,6 +48,9 @@ class Translator:
         tokenizer: The vocabulary that it was trained with.
         search: How to search, unless a call says otherwise.
     """
+
+    allowed: Callable[[Any], Tensor] | None = None
+    """As for `beam_search`."""
 
     def __init__(
         self, model: nn.Module, tokenizer: Tokenizer, search: SearchConfig
@@ -225,6 +228,7 @@ class Translator:
                     EOS,
                     search.beam_size,
                     search.alpha,
+                    self.allowed,
                 )
         except torch.OutOfMemoryError:
             raise MemoryError(
