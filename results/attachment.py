@@ -190,25 +190,27 @@ def trees_of(corpus: PreparedCorpus, split: str) -> list[Tree]:
     ]
 
 
-def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
-    """Score the stored outputs of every parser of CRAFT, and write the file."""
-    result = {"commit": require_clean(), **conditions()}
-    corpus = PreparedCorpus(folder / CORPUS)
-    golds = trees_of(corpus, "test")
-    result["sha256"] = checksums(corpus)
-    result |= baselines(trees_of(corpus, "train"), golds)
-    result["scores"] = {}
+def score_all(corpus: PreparedCorpus) -> dict[str, Any]:
+    """Score the baselines, and the stored outputs of every parser of CRAFT."""
+    golds, scores = trees_of(corpus, "test"), {}
     for run in RUNS:
-        if run.corpus.startswith("craft") and run.outputs("test").exists():
-            with_words = "--leaves words" in CORPORA[run.corpus]
-            found = {"free": score(golds, read_lines(run.outputs("test")), with_words)}
-            for name in ("test", "beam_4"):
-                path = constrained.outputs(run, name)
-                if path.exists():
-                    search = "beam" if name == "beam_4" else "greedy"
-                    found[f"constrained_{search}"] = score(golds, read_lines(path))
-            result["scores"][run.name] = found
-    write_json(out, result)
+        if not (run.corpus.startswith("craft") and run.outputs("test").exists()):
+            continue
+        with_words = "--leaves words" in CORPORA[run.corpus]
+        found = {"free": score(golds, read_lines(run.outputs("test")), with_words)}
+        for search, name in (("greedy", "test"), ("beam", "beam_4")):
+            path = constrained.outputs(run, name)
+            if path.exists():
+                found[f"constrained_{search}"] = score(golds, read_lines(path))
+        scores[run.name] = found
+    return {**baselines(trees_of(corpus, "train"), golds), "scores": scores}
+
+
+def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
+    """Score, and write the scores with what they depend on."""
+    made_by = {"commit": require_clean(), **conditions()}
+    corpus = PreparedCorpus(folder / CORPUS)
+    write_json(out, {**made_by, "sha256": checksums(corpus), **score_all(corpus)})
 
 
 if __name__ == "__main__":
