@@ -3,8 +3,9 @@
     python -m results.constrained [OUT.json [ROOT]]
 
 At each step the search takes from those tokens alone after which a tree is still
-possible (`transformer_lite.inference.parser`): greedily, and with a beam of 4. In a row
-at most as many brackets open as in a training tree. As a control, the words of each
+possible (`transformer_lite.inference.parser`): greedily, and with a beam of 4. Where a
+parser writes words, the next one has the probability of all words together. In a row at
+most as many brackets open as in a training tree. As a control, the words of each
 sentence are replaced by random ones, as many. Parsers of section 6.3 that are trained
 in ROOT, this repository unless told otherwise, parse with the weights of their results.
 What the file has of other runs stays; its first runs were searched greedily alone, with
