@@ -2,154 +2,98 @@
 
     python -m results.constrained [OUT.json [ROOT]]
 
-At each step, greedy search takes the likeliest of those tokens after which a tree is
-still possible, with at most five brackets opened in a row. As a control, the words of
-each sentence are replaced by random ones, as many. Parsers of section 6.3 that write
-tags and are trained in ROOT, this repository unless told otherwise, parse with the
-weights of their results. What the file has of other runs stays. It comes with the
-package: transformer_lite/book/constrained.json. The trees, which hold no words, are
-kept in results/constrained/; of the Penn sample's parser and CRAFT's first one there
-are scores only.
+At each step the search takes from those tokens alone after which a tree is still
+possible (`transformer_lite.inference.parser`): greedily, and with a beam of 4. Where a
+parser writes words, the next one has the probability of all words together. In a row at
+most as many brackets open as in a training tree. As a control, the words of each
+sentence are replaced by random ones, as many. Parsers of section 6.3 that are trained
+in ROOT, this repository unless told otherwise, parse with the weights of their results.
+What the file has of other runs stays; its first runs were searched greedily alone, with
+five brackets in a row. It comes with the package:
+transformer_lite/book/constrained.json. The trees are kept in results/constrained/, with
+XX for each word where a parser writes words; of the Penn sample's parser and CRAFT's
+first one there are scores only.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from itertools import repeat
 from pathlib import Path
 from random import Random
 from typing import Any
-
-import torch
 
 from results.conditions import ROOT, checksums, conditions, require_clean
 from results.files import read_json, write_json, write_lines
 from results.models import MODELS
 from results.runs import RUNS, Run
-from transformer_lite.batching import pad
 from transformer_lite.config import Recipe, recipe_from_dict
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import TREES
+from transformer_lite.data.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.inference.brackets import score_brackets
-from transformer_lite.inference.translator import batches_by_length
-from transformer_lite.model import Transformer
+from transformer_lite.inference.parser import Parser, with_leaves
+from transformer_lite.inference.translator import Translator
 from transformer_lite.run_folder import RunFolder
-from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 from transformer_lite.weights import load_weights
 
 RECORDING = ROOT / "transformer_lite" / "book" / "constrained.json"
-IN_A_ROW = 5
-"""Most brackets that may open one after the other; without a limit nothing need end."""
-BATCH = 64
+OUTPUTS = {"test": (1, 0.0), "beam_4": (4, 0.6), "random_words": (1, 0.0)}
+"""What is kept, and the beam size and α of its search."""
 
 
-@dataclass
-class Beginning:
-    """The beginning of a tree, and what may follow."""
-
-    words_left: int
-    tokens: list[str] = field(default_factory=list)
-    stack: list[list] = field(default_factory=list)
-    """Labels of the brackets that are open, each with its number of children."""
-    opened: int = 0
-    """Brackets that were opened one after the other at the end."""
-
-    def may_follow(self, known: Iterable[str]) -> list[str]:
-        """Return the tokens after which a tree is still possible; none if complete."""
-        if not self.stack and self.tokens:
-            return []
-        return [token for token in known if self._allows(token)]
-
-    def _allows(self, token: str) -> bool:
-        if token[0] == "(":
-            return self.words_left > 0 and self.opened < IN_A_ROW
-        if not self.stack:
-            return False
-        if token[0] != ")":
-            return self.words_left > 0
-        label, children = self.stack[-1]
-        is_last = len(self.stack) == 1
-        return token[1:] == label and children > 0 and not (is_last and self.words_left)
-
-    def add(self, token: str) -> None:
-        """Add a token."""
-        self.tokens.append(token)
-        self.opened = self.opened + 1 if token[0] == "(" else 0
-        if token[0] == "(":
-            self.stack.append([token[1:], 0])
-            return
-        if token[0] == ")":
-            self.stack.pop()
-        else:
-            self.words_left -= 1
-        if self.stack:
-            self.stack[-1][1] += 1
+def brackets_in_a_row(trees: Iterable[str]) -> int:
+    """Return how many brackets open in these trees without a word between them."""
+    most = 0
+    for tree in trees:
+        opened = 0
+        for token in tree.split(" "):
+            opened = opened + 1 if token[0] == "(" else 0
+            most = max(most, opened)
+    return most
 
 
-@torch.inference_mode()
-def parse(
-    model: Transformer,
-    tokenizer: Tokenizer,
-    sentences: Sequence[str],
-    known: Sequence[str],
-) -> list[str]:
-    """Return the tree of each sentence, linearized.
-
-    Args:
-        model: Trained on a treebank.
-        tokenizer: Its own.
-        sentences: Their words, with spaces between them.
-        known: Brackets and tags, each a token of the tokenizer.
-    """
-    ids = {}
-    for token in known:
-        (ids[token],) = tokenizer.encode(token)
-    texts = {id_: token for token, id_ in ids.items()}
-    sources = [[*tokenizer.encode(sentence), EOS] for sentence in sentences]
-    outputs = [""] * len(sentences)
-    for rows in batches_by_length([*map(len, sources)], BATCH):
-        trees = [Beginning(len(sentences[row].split(" "))) for row in rows]
-        state = model.start(pad([sources[row] for row in rows]))
-        last = torch.full((len(rows), 1), BOS)
-        while any(allowed := [tree.may_follow(known) for tree in trees]):
-            logits, state = model.decoder.step(last, state)
-            mask = torch.full_like(logits[:, 0], float("-inf"))
-            for row, tokens in enumerate(allowed):
-                mask[row, [ids[token] for token in tokens] or [EOS]] = 0
-            last = (logits[:, 0] + mask).argmax(-1)[:, None]
-            for tree, tokens, id_ in zip(
-                trees, allowed, last[:, 0].tolist(), strict=True
-            ):
-                if tokens:
-                    tree.add(texts[id_])
-        for row, tree in zip(rows, trees, strict=True):
-            outputs[row] = " ".join(tree.tokens)
-    return outputs
-
-
-def scores_of(run: Run, root: Path) -> dict[str, Any]:
-    """Score one run's test split, and keep its trees.
+def record_of(run: Run, root: Path) -> dict[str, Any]:
+    """Parse the test split with one run, keep the trees, and return their scores.
 
     Raises:
         ValueError: The weights, or the text, are not those of the stored result.
     """
     corpus = PreparedCorpus(root / run.data)
     folder = RunFolder(root / run.folder)
-    require_same(run, folder.recipe(), checksums(corpus))
-    model = MODELS[run.model](folder.recipe().model)
+    recipe = folder.recipe()
+    require_same(run, recipe, checksums(corpus))
+    model = MODELS[run.model](recipe.model)
     load_weights(model, folder.average)
-    known = sorted({t for tree in corpus.text("train")[1] for t in tree.split(" ")})
+    translator = Translator(model.eval(), corpus.tokenizer, recipe.search)
+    with_words = corpus.languages[1] == TREES_WITH_WORDS
+    in_a_row = brackets_in_a_row(corpus.text("train")[1])
+    parser = Parser(translator, with_words, in_a_row)
     sentences, references = corpus.text("test")
-    generator = Random(0)
-    words = [word for sentence in sentences for word in sentence.split(" ")]
-    drawn = [" ".join(generator.choices(words, k=len(s.split(" ")))) for s in sentences]
     found = {}
-    for name, read in (("test", sentences), ("random_words", drawn)):
-        trees = parse(model.eval(), corpus.tokenizer, read, known)
+    for name, (beam_size, alpha) in OUTPUTS.items():
+        read = random_words(sentences) if name == "random_words" else sentences
+        search = replace(recipe.search, beam_size=beam_size, alpha=alpha)
+        trees = parser.translate(read, search)
+        if with_words:
+            trees = [" ".join(with_leaves(tree, repeat("XX"))) for tree in trees]
         write_lines(outputs(run, name), trees)
         found[name] = score_brackets(sentences, references, trees)
     scores = asdict(found["test"])
-    scores["f1_of_random_words"] = found["random_words"].f1_all
-    return {n: round(v, 4) if isinstance(v, float) else v for n, v in scores.items()}
+    for name in ("beam_4", "random_words"):
+        scores[f"f1_of_{name}"] = found[name].f1_all
+    return {
+        "brackets_in_a_row": in_a_row,
+        "scores": {
+            n: round(v, 4) if isinstance(v, float) else v for n, v in scores.items()
+        },
+    }
+
+
+def random_words(sentences: Iterable[str]) -> list[str]:
+    """Replace all words by others of these sentences, drawn at random."""
+    split = [sentence.split(" ") for sentence in sentences]
+    words, generator = [word for one in split for word in one], Random(0)
+    return [" ".join(generator.choices(words, k=len(one))) for one in split]
 
 
 def require_same(run: Run, recipe: Recipe, text: dict[str, str]) -> None:
@@ -169,18 +113,18 @@ def require_same(run: Run, recipe: Recipe, text: dict[str, str]) -> None:
         )
 
 
-def outputs(run: Run, words: str) -> Path:
-    """Return the file of a run's trees over the test set's words, or random ones."""
-    return Path("results/constrained") / f"{run.result.stem}.{words}.txt.gz"
+def outputs(run: Run, name: str) -> Path:
+    """Return the file of a run's trees; `name` is one of `OUTPUTS`."""
+    return Path("results/constrained") / f"{run.result.stem}.{name}.txt.gz"
 
 
 def parsers() -> list[Run]:
-    """Return the runs that have a result and write trees with tags."""
+    """Return the runs that have a result and write trees."""
     return [
         run
         for run in RUNS
         if run.result.exists()
-        and read_json(run.result)["corpus"]["languages"][1] == TREES
+        and read_json(run.result)["corpus"]["languages"][1] in (TREES, TREES_WITH_WORDS)
     ]
 
 
@@ -199,9 +143,9 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
             "it again: python -m results.make --only parsing/NAME-SEED"
         )
     for run in runs:
-        scores = scores_of(run, root)
+        found = record_of(run, root)
         recorded = read_json(out) if out.exists() else {}
-        recorded[run.name] = {**made_by, "scores": scores}
+        recorded[run.name] = {**made_by, **found}
         write_json(out, recorded)
 
 

@@ -2,13 +2,16 @@
 
     python -m results.release multi30k_en_de-1
 
-It goes into the package, so that chapters show trained heads without training. Its
-weights are rounded to bfloat16, half the size; the card gives the scores of these.
+It goes into the package, so that chapters show trained heads without training, and
+readers translate or parse. Its weights are rounded to bfloat16, half the size; the card
+gives the scores of these. The parser, parsing/craft_gum_words-1, becomes craft_parser.
 """
 
 import os
 import shutil
 import sys
+from collections.abc import Mapping
+from itertools import repeat
 from pathlib import Path
 
 import torch
@@ -17,7 +20,10 @@ import tyro
 from results.conditions import ROOT, checksums
 from results.runs import CORPORA, RUNS, TATOEBA_2018, Run
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.trees import TREES_WITH_WORDS
 from transformer_lite.files import new_folder
+from transformer_lite.inference.brackets import score_brackets
+from transformer_lite.inference.parser import Parser, with_leaves
 from transformer_lite.inference.scores import score
 from transformer_lite.inference.translator import Translator
 from transformer_lite.run_folder import PRETRAINED, RunFolder
@@ -25,42 +31,47 @@ from transformer_lite.weights import read_weights, save_weights
 
 LICENCES = {
     "multi30k": (
-        "Multi30k's images come from Flickr30k; its authors give the sentences to "
-        "researchers and educators for non-commercial research and education, and this "
-        "model is passed on under the same terms."
+        "sentence pairs of Multi30k. Multi30k's images come from Flickr30k; its "
+        "authors give the sentences to researchers and educators for non-commercial "
+        "research and education, and this model is passed on under the same terms."
     ),
     "tatoeba": (
-        "They are those that manythings.org/anki gave out on 2018-05-13, from Tatoeba "
-        "(tatoeba.org), under CC BY 2.0 FR. Whoever passes this model on names both."
+        "sentence pairs of Tatoeba. They are those that manythings.org/anki gave out "
+        "on 2018-05-13, from Tatoeba (tatoeba.org), under CC BY 2.0 FR. Whoever passes "
+        "this model on names both."
+    ),
+    "parser": (
+        "sentences with their trees. They come from the Colorado Richly Annotated Full "
+        "Text corpus (CRAFT, github.com/UCDenver-ccp/CRAFT, CC BY 3.0), biomedical "
+        "articles, and from six genres of GUM (github.com/amir-zeldes/gum), with trees "
+        "by a parser, CC BY 4.0, and texts under CC BY 2.5, CC BY 4.0 and CC BY-SA "
+        "3.0. Whoever passes this model on names both."
     ),
 }
+"""What the training data are, and on what terms they were given."""
+
+PARSER = "craft_gum_words"
+"""The corpus of the parser that is released."""
+
 CARD = """# {name}
 
-Translates {source} to {target}: the Transformer of "Attention Is All You Need" with
+{does}: the Transformer of "Attention Is All You Need" with
 {parameters:.1f} million parameters, trained for the book *Transformer Lite*.
 
-```python
-from transformer_lite import Translator
-
-Translator.load("{name}").translate("A dog runs on the beach.")
-```
+{example}
 
 ## Training data
 
-{pairs:,} sentence pairs of {corpus}. {licence}
+{pairs:,} {licence}
 
 ## What it is not for
 
 {limits}
 
-## How well it translates
+## How good it is
 
-| Text | BLEU | chrF |
-|---|---|---|
-{scores}
-
-BLEU is sacrebleu's ({signature}) on these very weights, rounded to bfloat16, with beam
-{beam} and α = {alpha}. {scoring}
+{scores}, on
+these very weights, rounded to bfloat16, with beam {beam} and α = {alpha}. {scoring}
 
 ## How it was made
 
@@ -69,10 +80,22 @@ The mean of the last {checkpoints} checkpoints of the run
 curve are. To make one yourself{same}:
 
 ```sh
-transformer-lite prepare {prepare} --out data/{name}
+{get}transformer-lite prepare {prepare} --out data/{name}
 transformer-lite train {recipe} --data data/{name}
 ```
 """
+TRANSLATION = """```python
+from transformer_lite import Translator
+
+Translator.load("{name}").translate("A dog runs on the beach.")
+```"""
+PARSING = """```sh
+echo "We saw the cells with a microscope ." | transformer-lite translate {name}
+```
+
+Words and punctuation have spaces between them. Every output is a tree over the
+sentence's words (`transformer_lite.inference.parser`)."""
+GET = "".join(f"python -m results.treebank_files {bank}\n" for bank in ("craft", "gum"))
 LIMITS = {
     "multi30k": (
         "It knows the language of captions: who does what, where, in what clothes. "
@@ -82,6 +105,11 @@ LIMITS = {
     "tatoeba": (
         "It knows short everyday sentences. Long ones, technical ones and rare words "
         "it gets wrong, often without a sign of it. It is made to look into, not to "
+        "rely on."
+    ),
+    "parser": (
+        "It knows the English of biomedical articles, and gives no tags. Of any "
+        "sentence it makes a tree, of nonsense too. It is made to look into, not to "
         "rely on."
     ),
 }
@@ -95,6 +123,11 @@ SCORING = {
         "the text that `prepare tatoeba` downloads it cannot be scored:** that is a "
         "later edition, cut otherwise, and the model may have read what is held out "
         "there."
+    ),
+    "parser": (
+        "Brackets are counted as EVALB counts them. `transformer-lite evaluate {name} "
+        "--data data/{name} --split {split}` scores the outputs of a search that may "
+        "write anything."
     ),
 }
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
@@ -123,35 +156,58 @@ def release(run: Run, out: Path) -> None:
         rounded = {name: tensor.to(torch.bfloat16) for name, tensor in weights.items()}
         save_weights(small.average, rounded)
         translator = Translator.load(partial)
-        lines = []
-        for split in run.splits:
-            sources, references = corpus.text(split)
-            found = score(translator.translate(sources), references)
-            lines.append(f"| {split} | {found.bleu:.1f} | {found.chrf:.1f} |")
-        source, target = (LANGUAGES[code] for code in corpus.languages)
         recipe = folder.recipe()
+        texts = {split: corpus.text(split) for split in run.splits}
+        measured = (parsed if kind == "parser" else translated)(translator, texts)
         card = CARD.format(
             name=out.name,
-            source=source,
-            target=target,
+            does=_does(*corpus.languages),
+            example=(PARSING if kind == "parser" else TRANSLATION).format(
+                name=out.name
+            ),
             parameters=sum(tensor.numel() for tensor in weights.values()) / 1e6,
             pairs=corpus.sizes["train"],
-            corpus=kind.capitalize(),
-            prepare=CORPORA[run.corpus],
             licence=LICENCES[kind],
             limits=LIMITS[kind],
             scoring=SCORING[kind].format(name=out.name, split=run.splits[-1]),
-            scores="\n".join(lines),
-            signature=found.signature,
+            scores=measured,
             beam=recipe.search.beam_size,
             alpha=recipe.search.alpha,
             checkpoints=recipe.train.average_checkpoints,
             run=run.name,
             link=LINK,
+            get=GET if kind == "parser" else "",
+            prepare=CORPORA[run.corpus],
             recipe=run.recipe,
             same=", on the later edition" if kind == "tatoeba" else "",
         )
         (partial / "README.md").write_text(card, encoding="utf-8")
+
+
+Texts = Mapping[str, tuple[list[str], list[str]]]
+"""The sources and references of each split."""
+
+
+def translated(translator: Translator, texts: Texts) -> str:
+    """Return the scores of translations, as a table, and how they are computed."""
+    lines = ["| Text | BLEU | chrF |", "|---|---|---|"]
+    for split, (sources, references) in texts.items():
+        found = score(translator.translate(sources), references)
+        lines.append(f"| {split} | {found.bleu:.1f} | {found.chrf:.1f} |")
+    return "\n".join([*lines, "", f"BLEU is sacrebleu's ({found.signature})"])
+
+
+def parsed(translator: Translator, texts: Texts) -> str:
+    """Return the scores of trees with words, as a table, and how they are computed."""
+    parser = Parser(translator, with_words=True)
+    lines = ["| Text | F1 | precision | recall |", "|---|---|---|---|"]
+    for split, (sources, references) in texts.items():
+        trees = parser.translate(sources)
+        trees = [" ".join(with_leaves(tree, repeat("XX"))) for tree in trees]
+        found = score_brackets(sources, references, trees)
+        numbers = (found.f1, found.precision, found.recall)
+        lines.append(f"| {split} | " + " | ".join(f"{n:.1f}" for n in numbers) + " |")
+    return "\n".join([*lines, "", "F1 is that of labelled brackets"])
 
 
 def main(name: str) -> None:
@@ -163,15 +219,23 @@ def main(name: str) -> None:
     runs = {run.name: run for run in RUNS if _kind(run) in LICENCES}
     if name not in runs:
         sys.exit(f'no run for readers is named "{name}"; there are {", ".join(runs)}')
-    out = PRETRAINED / runs[name].experiment
+    is_parser = _kind(runs[name]) == "parser"
+    out = PRETRAINED / ("craft_parser" if is_parser else runs[name].experiment)
     if out.exists():
         sys.exit(f"{out}: already there; delete it to have it made again")
     release(runs[name], out)
 
 
 def _kind(run: Run) -> str:
-    """Return whose text it was trained on."""
-    return run.corpus.partition("_")[0]
+    """Return whose text it was trained on, or that it is the parser."""
+    return "parser" if run.corpus == PARSER else run.corpus.partition("_")[0]
+
+
+def _does(source: str, target: str) -> str:
+    """Return what a model does, by the codes of its languages."""
+    if target == TREES_WITH_WORDS:
+        return f"Parses {LANGUAGES[source]} sentences into constituency trees"
+    return f"Translates {LANGUAGES[source]} to {LANGUAGES[target]}"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 from transformer_lite.cli import main
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.trees import read_trees
 from transformer_lite.inference.brackets import score_brackets
 
 SETTINGS = """
@@ -103,7 +104,7 @@ def trained(request, files, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def begun(files, tmp_path_factory):
-    """A run of one step, whose outputs are no trees."""
+    """A run of one step, whose free outputs are no trees."""
     folder = tmp_path_factory.mktemp("begun")
     return train(folder, prepare(files, folder / "data"), 1)
 
@@ -163,13 +164,14 @@ def test_outputs_that_are_no_trees_are_counted(begun, capsys):
     assert table["ill_formed"].startswith("9 ")
 
 
-def test_translate_names_outputs_that_are_no_trees(begun, tmp_path, capsys):
-    text = write(tmp_path / "in.txt", "the dog sleep .\n")
-    with pytest.raises(SystemExit) as caught:
-        run("translate", begun, text, "--out", tmp_path / "out.mrg")
-    assert caught.value.code == 1
-    assert "line 1: the output is no tree: " in capsys.readouterr().err
-    assert (tmp_path / "out.mrg").read_text() == "\n"
+def test_translate_makes_a_tree_of_every_sentence(begun, tmp_path):
+    text = write(tmp_path / "in.txt", "the dog sleep .\n\nzebras\n")
+    run("translate", begun, text, "--out", tmp_path / "out.mrg")
+    first, second, third = (tmp_path / "out.mrg").read_text().splitlines()
+    assert second == ""
+    for line, words in ((first, ["the", "dog", "sleep", "."]), (third, ["zebras"])):
+        ((_, tree),) = read_trees([line], "out.mrg")
+        assert tree.words() == words
 
 
 def test_prepare_writes_trees_in_the_form_that_is_asked_for(files, tmp_path):

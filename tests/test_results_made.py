@@ -8,7 +8,6 @@ import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import jsonschema
 import pytest
@@ -17,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from results import (
+    attachment,
     conditions,
     constrained,
     decoding,
@@ -27,14 +27,12 @@ from results import (
 from results.files import read_json, read_lines
 from results.models import MODELS
 from results.runs import CORPORA, Run
-from transformer_lite.config import ModelConfig
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import tree_of
+from transformer_lite.data.trees import read_trees
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
 from transformer_lite.run_folder import RunFolder
-from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 
 SMALL = Run(
     name="group/small-1",
@@ -255,30 +253,69 @@ def test_a_treebank_is_downloaded_and_checked(tmp_path, monkeypatch):
             assert (tmp_path / name / f"{split}.mrg").read_text().strip() == text
 
 
-KNOWN = ["(NP", "(S", ")NP", ")S", "DT", "NN"]
+def test_brackets_in_a_row_are_counted_up_to_a_word():
+    trees = ["(S (NP NN )NP (VP (PP (NP NN )NP )PP )VP )S", "(S (NP NN )NP )S"]
+    assert constrained.brackets_in_a_row(trees) == 3
 
 
-def test_whatever_is_chosen_under_constraints_is_a_tree():
-    for seed in range(50):
-        random, beginning = Random(seed), constrained.Beginning(1 + seed % 7)
-        while allowed := beginning.may_follow(KNOWN):
-            beginning.add(random.choice(allowed))
-        assert tree_of(beginning.tokens, ["word"] * (1 + seed % 7))
+def test_random_words_are_as_many_and_of_the_same_text():
+    sentences = ["the dog barks", "a cat", "dogs"]
+    drawn = constrained.random_words(sentences)
+    assert [len(s.split(" ")) for s in drawn] == [3, 2, 1]
+    assert set(" ".join(drawn).split()) <= set(" ".join(sentences).split())
+    assert drawn == constrained.random_words(sentences)
+    assert drawn != sentences
 
 
-def test_the_likeliest_allowed_token_is_taken():
-    torch.manual_seed(0)
-    sentences = ["the dog barks", "a cat", "the cat sees a dog"]
-    tokenizer = Tokenizer.train(40 * sentences, 40, symbols=KNOWN)
-    shape = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
-    model = Transformer(ModelConfig(vocab_size=40, **shape)).eval()
-    found = constrained.parse(model, tokenizer, sentences, KNOWN)
-    for sentence, output in zip(sentences, found, strict=True):
-        beginning, ids = constrained.Beginning(len(sentence.split())), [BOS]
-        source = torch.tensor([[*tokenizer.encode(sentence), EOS]])
-        while allowed := beginning.may_follow(KNOWN):
-            likely = model(source, torch.tensor([ids]))[0, -1].tolist()
-            best = max(allowed, key=lambda t: likely[tokenizer.encode(t)[0]])
-            beginning.add(best)
-            ids.append(tokenizer.encode(best)[0])
-        assert output == " ".join(beginning.tokens)
+GOLD = """
+(S (PRP We) (VP (VBD saw) (NP (DT the) (NN man)) (PP (IN with) (NP (NN care)))))
+(S (PRP We) (VP (VBD saw) (NP (NP (DT the) (NN man)) (PP (IN with) (NP (NN care))))))
+(S (PRP We) (VP (VBD saw) (PP (IN with) (NP (NN care)))))
+(S (PRP We) (VP (MD can) (VP (VB see) (NP (NN it) (CC or) (NN him)) (NP (NN now)))))
+"""
+"""The verb has the phrase; the object has it; no object; no phrase."""
+
+
+def golds():
+    return [tree for _, tree in read_trees(GOLD.split("\n"), "trees")]
+
+
+def test_a_phrase_after_a_verb_and_its_object_is_a_case():
+    found = [attachment.cases(tree) for tree in golds()]
+    assert found == [[(1, 4, "verb")], [(1, 4, "object")], [], []]
+
+
+def test_a_tree_attaches_by_the_smallest_constituent_around_the_preposition():
+    of_verb, of_object, *_ = golds()
+    outputs = {
+        "(S XX (VP XX (NP XX XX )NP (PP XX (NP XX )NP )PP )VP )S": "verb",
+        "(S XX (VP XX (NP XX XX )NP (NP XX XX )NP )VP )S": "verb",
+        "(S XX (VP XX (NP XX (NP XX (PP XX XX )PP )NP )NP )VP )S": "object",
+        "(S XX (VP XX (NP XX XX )NP )VP (PP XX XX )PP )S": None,
+        "(S XX (VP XX )VP (S (NP XX XX )NP (VP XX XX )VP )S )S": None,
+        "(NP XX XX XX XX XX XX )NP": None,
+        "(VP XX XX )VP": None,
+    }
+    for output, answer in outputs.items():
+        for gold, expected in ((of_verb, "verb"), (of_object, "object")):
+            scores = attachment.score([gold], [output])
+            assert scores["right"] == (100 if answer == expected else 0)
+            assert scores["in_trees"] == (output != "(VP XX XX )VP")
+
+
+def test_phrases_of_outputs_that_are_no_trees_are_not_attached():
+    of_verb, of_object, *_ = golds()
+    outputs = ["(S XX )S", "(S We (VP saw (NP the man (PP with care )PP )NP )VP )S"]
+    scores = attachment.score([of_verb, of_object], outputs, with_words=True)
+    assert scores == {"right": 50, "right_in_trees": 100, "in_trees": 1}
+
+
+def test_baselines_answer_what_the_training_trees_answer_most():
+    of_verb, of_object, *_ = golds()
+    found = attachment.baselines([of_object, of_object, of_verb], [of_verb, of_object])
+    assert found == {
+        "cases": {"train": 3, "test": 2},
+        "frequent": "object",
+        "right_by_frequent": 50,
+        "right_by_preposition": 50,
+    }

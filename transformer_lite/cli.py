@@ -242,9 +242,9 @@ def translate(
 
     Raises:
         SystemExit: With status 1, after all lines are written, if one was too long or
-            not UTF-8, or a parser's output was not a tree.
+            not UTF-8.
     """
-    from transformer_lite.inference.brackets import parse
+    from transformer_lite.inference.parser import parse
 
     run = find_run(folder)
     language = run.training_data()["languages"][1]

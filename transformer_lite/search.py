@@ -87,6 +87,7 @@ def beam_search(
     eos_id: int,
     beam_size: int,
     alpha: float,
+    allowed: Callable[[Any], Tensor] | None = None,
 ) -> list[Hypothesis]:
     """Search the output with the highest score for each sentence.
 
@@ -102,6 +103,8 @@ def beam_search(
         eos_id: The token that ends an output.
         beam_size: Unfinished outputs kept at every step; 1 is greedy search.
         alpha: Exponent of the length penalty.
+        allowed: Returns which tokens may follow in a state, batch × beams × vocab: at
+            least one for each beam. What they are allowed to be changes no score.
 
     Raises:
         ValueError: An entry of `max_lengths` is less than 1, or the model's scores are
@@ -128,6 +131,8 @@ def beam_search(
         logits, state = step(ids[:, :, -1], state)
         length = ids.size(2)  # of an output that ends now, with EOS
         next_log_probs = logits.float().log_softmax(dim=-1)
+        if allowed:
+            next_log_probs = next_log_probs.masked_fill(~allowed(state), -math.inf)
         if length in limits:
             must_end = max_lengths[sentences] == length
             next_log_probs = _with_forced_ends(next_log_probs, must_end, eos_id)

@@ -1,86 +1,157 @@
-"""A sentence becomes its tree in brackets, or a warning."""
+"""A sentence becomes a tree over its words, whatever the model says."""
+
+from dataclasses import replace
 
 import pytest
+import torch
 
-from transformer_lite.inference.brackets import parse
+from transformer_lite.config import ModelConfig, SearchConfig
+from transformer_lite.data.trees import tree_of
+from transformer_lite.inference.parser import Parser, parse, with_leaves
 from transformer_lite.inference.translator import Translator
+from transformer_lite.model import Transformer
+from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 
-SAID = {
-    "the dog -LRB- !": "(S (NP DT NN )NP -LRB- . )S",
-    "dog": "(NP XX )NP",
-    "cat": "(NP NN NN )NP",
-    "bird": "",
-    "rain falls": "(S (NP rain )NP (VP falls )VP )S",
-    "rain fell": "(S (NP rain )NP (VP falls )VP )S",
-    "rain": "(S (NP rain )NP (VP rain )VP )S",
-    "rain falls down": "(S (NP rain )NP (VP falls )VP )S",
+SENTENCES = ["the dog barks", "a", "-LRB- the cat -RRB- sees a doggedly barking dog"]
+LABELLED = ["(NP", "(S", ")NP", ")S"]
+FORMS = {
+    "tags": ([*LABELLED, "DT", "NN"], False),
+    "words": (LABELLED, True),
+    "plain": (["(NP", "(S", ")"], True),
 }
 
 
-class Said(Translator):
-    """A translator that knows what it says."""
-
-    def __init__(self):
-        pass
-
-    def stream(self, lines, on_long, at_once):
-        for number, line in enumerate(lines, start=1):
-            if line == "long":
-                on_long(f"line {number}: too long")
-            yield SAID.get(line, "")
+def untrained(form, seed=0):
+    """A translator whose weights are random, and whether it writes words."""
+    torch.manual_seed(seed)
+    symbols, with_words = FORMS[form]
+    tokenizer = Tokenizer.train(40 * SENTENCES, 44, symbols=symbols)
+    shape = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
+    model = Transformer(ModelConfig(vocab_size=44, **shape)).eval()
+    search = SearchConfig(beam_size=1, alpha=0.0, max_extra=60)
+    return Translator(model, tokenizer, search), with_words
 
 
-@pytest.fixture
-def parsed():
+def in_a_row(tokens):
+    opened = "".join("(" if token[0] == "(" else " " for token in tokens)
+    return max(map(len, opened.split()))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_whatever_is_found_is_a_tree(form, beam_size):
+    for seed in range(4):
+        translator, with_words = untrained(form, seed)
+        search = replace(translator.search, beam_size=beam_size)
+        parser = Parser(translator, with_words, in_a_row=3)
+        for sentence, output in zip(
+            SENTENCES, parser.translate(SENTENCES, search), strict=True
+        ):
+            assert tree_of(output.split(), sentence.split(), with_words)
+            assert in_a_row(output.split()) <= 3
+
+
+def may_follow(tokens, words, known, most):
+    """The tokens of a tree's beginning after which it can still become one."""
+    stack, left, opened = [], list(words), 0
+    for token in tokens:
+        opened = opened + 1 if token[0] == "(" else 0
+        if token[0] == "(":
+            stack.append(token)
+        elif token[0] == ")":
+            stack.pop()
+        else:
+            left.pop(0)
+    found = []
+    if left and opened < most and (stack or not tokens):
+        found += [token for token in known if token[0] == "("]
+    if stack and left:
+        found += [token for token in known if token[0] not in "()"]
+    if stack and tokens[-1][0] != "(" and (len(stack) > 1 or not left):
+        found += [t for t in known if t == ")" + stack[-1][1:]]
+    return found
+
+
+def test_greedy_search_takes_the_likeliest_token_of_those_that_may_follow():
+    for seed in range(2):
+        translator, _ = untrained("tags", seed)
+        model, tokenizer = translator.model, translator.tokenizer
+        known = [p[1:] for p in tokenizer.pieces(range(44)) if p[0] == "▁" and p[1:]]
+        for sentence in SENTENCES:
+            ids, tokens = [BOS], []
+            source = torch.tensor([[*tokenizer.encode(sentence), EOS]])
+            while allowed := may_follow(tokens, sentence.split(), known, 2):
+                scores = model(source, torch.tensor([ids]))[0, -1].tolist()
+                best = max(allowed, key=lambda t: scores[tokenizer.encode(t)[0]])
+                tokens.append(best)
+                ids += tokenizer.encode(best)
+            output = Parser(translator, False, in_a_row=2).translate(sentence)
+            assert output == " ".join(tokens)
+
+
+@torch.no_grad()
+def test_the_next_word_has_the_probability_of_all_words():
+    translator, _ = untrained("words")
+    ids = translator.tokenizer.encode("(S")
+    source = torch.tensor([[*translator.tokenizer.encode("a dog"), EOS]])
+    expected = translator.model(source, torch.tensor([[BOS, *ids]]))[0, -1].softmax(-1)
+    model = Parser(translator, True).model
+    _, state = model.step(torch.tensor([[BOS]]), model.start(source))
+    logits, state = model.step(torch.tensor([ids]), state)
+    found = logits[0, 0].softmax(-1)
+    assert found[source[0, 0]] == pytest.approx(expected[model.words].sum().item())
+    brackets = model.closes | (model.closing > 0)
+    torch.testing.assert_close(found[brackets], expected[brackets])
+
+
+def test_a_beam_is_scored_by_the_model_alone():
+    translator, _ = untrained("tags")
+    parser = Parser(translator, False)
+    search = replace(translator.search, beam_size=3)
+    (found,) = parser.hypotheses(["the dog barks"], search)
+    source = torch.tensor([[*translator.tokenizer.encode("the dog barks"), EOS]])
+    scores = translator.model(source, torch.tensor([[BOS, *found.ids]]))[0]
+    chosen = torch.tensor([*found.ids, EOS])[:, None]
+    expected = scores.log_softmax(-1).gather(1, chosen).sum().item()
+    assert found.log_prob == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_tree_keeps_words_whose_characters_are_not_known(form):
+    translator, with_words = untrained(form)
     warnings = []
-
-    def run(*lines, **options):
-        return list(parse(Said(), lines, warnings.append, **options)), warnings
-
-    return run
-
-
-def test_a_sentence_becomes_its_tree(parsed):
-    trees, warnings = parsed("dog", " the  dog ( !")
-    dog = "(S (NP (DT the) (NN dog)) (-LRB- -LRB-) (. !))"
-    assert trees == ["(NP (XX dog))", dog]
+    lines = ["the (dög) barks", "", "a 犬", "  "]
+    trees = [*parse(translator, lines, warnings.append, with_words)]
+    assert [tree == "" for tree in trees] == [False, True, False, True]
     assert warnings == []
+    words = [tree.replace("(", " ( ").replace(")", " ) ").split() for tree in trees]
+    for shown, sentence in zip(
+        words[::2], ("the -LRB-dög-RRB- barks", "a 犬"), strict=True
+    ):
+        assert [word for word in shown if word in sentence.split()] == sentence.split()
 
 
-def test_an_output_that_is_no_tree_is_named_and_left_empty(parsed):
-    trees, warnings = parsed("dog", "cat", "bird", "dog")
-    assert trees == ["(NP (XX dog))", "", "", "(NP (XX dog))"]
-    assert [message.split(" (")[0] for message in warnings] == [
-        "line 2: the output is no tree: more tags than words",
-        "line 3: the output is no tree: nothing at all",
-    ]
+def test_a_line_that_is_too_long_is_named_and_left_empty():
+    translator, with_words = untrained("words")
+    translator.model.config = replace(translator.model.config, max_len=70)
+    warnings = []
+    trees = [*parse(translator, ["the " * 20, "a dog"], warnings.append, with_words)]
+    assert trees[0] == ""
+    assert trees[1].startswith("(")
+    assert len(warnings) == 1
+    assert warnings[0].startswith("line 1: 21 tokens are more than the 10")
 
 
-def test_a_tree_with_words_becomes_one_without_tags(parsed):
-    trees, warnings = parsed("rain falls", with_words=True)
-    assert trees == ["(S (NP rain) (VP falls))"]
-    assert warnings == []
+def test_a_search_without_room_for_a_bracket_is_refused():
+    translator, _ = untrained("tags")
+    translator.search = replace(translator.search, max_extra=2)
+    with pytest.raises(ValueError, match="leaves a tree no bracket; give at least 3"):
+        Parser(translator, False)
+    translator.search = replace(translator.search, max_extra=3)
+    output = Parser(translator, False).translate(SENTENCES[-1])
+    assert output.count("(") == 1
 
 
-@pytest.mark.parametrize(
-    ("sentence", "kind", "detail"),
-    [
-        ("rain fell", "another word", "token 6, falls; the sentence has fell"),
-        ("rain", "more words than the sentence", "token 6, rain; 1 words"),
-        ("rain falls down", "fewer words than the sentence", "1 words are left"),
-    ],
-)
-def test_a_tree_over_other_words_is_none(parsed, sentence, kind, detail):
-    trees, warnings = parsed(sentence, with_words=True)
-    assert trees == [""]
-    assert warnings == [f"line 1: the output is no tree: {kind} ({detail})"]
-
-
-def test_an_empty_line_stays_empty(parsed):
-    assert parsed("", "dog", "  ") == (["", "(NP (XX dog))", ""], [])
-
-
-def test_a_line_that_is_too_long_is_named_once(parsed):
-    trees, warnings = parsed("long", "dog")
-    assert trees == ["", "(NP (XX dog))"]
-    assert warnings == ["line 1: too long"]
+def test_leaves_take_the_place_of_words():
+    tree = "(S (NP a )NP b )S"
+    assert with_leaves(tree, ["x", "y"]) == ["(S", "(NP", "x", ")NP", "y", ")S"]

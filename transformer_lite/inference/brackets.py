@@ -1,26 +1,23 @@
-"""Parsing by translation into trees, and labelled bracket F1.
+"""Labelled bracket F1: how close output trees come to a treebank's.
 
 Brackets are counted as the program EVALB counts them with the parameters of Collins
 (COLLINS.prm), by which parsers of English are compared.
 
 Paper: §6.3, Table 4
 Chapter: 06_3_english_constituency_parsing
-Tests: tests/inference/test_brackets.py, tests/inference/test_parser.py
+Tests: tests/inference/test_brackets.py
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import tee
 
 from transformer_lite.data.trees import (
     NotATreeError,
     Tree,
     linearized,
     tree_of,
-    words_of,
 )
-from transformer_lite.inference.translator import Translator
 
 PUNCTUATION = {",", ":", "``", "''", "."}
 """Tags of the words that do not count, not even for where a bracket begins."""
@@ -33,43 +30,6 @@ EQUAL = {"PRT": "ADVP"}
 
 Bracket = tuple[str, int, int]
 """A label, and the positions in the sentence where its bracket begins and ends."""
-
-
-def parse(
-    translator: Translator,
-    lines: Iterable[str],
-    warn: Callable[[str], None],
-    with_words: bool = False,
-    at_once: int | None = None,
-) -> Iterator[str]:
-    """Yield each sentence's tree in brackets, in order; empty where there is none.
-
-    Args:
-        translator: One that was trained on a treebank.
-        lines: Tokenized sentences, with spaces between words and punctuation; brackets
-            become -LRB- and -RRB-, as treebanks have them.
-        warn: Called with a message for each line that is too long, or whose output is
-            no tree. Nothing is repaired.
-        with_words: Whether the translator writes words in its trees, not tags.
-        at_once: As for `Translator.stream`.
-    """
-    too_long: set[str] = set()
-
-    def warn_of_long(message: str) -> None:
-        too_long.add(message.partition(":")[0])
-        warn(message)
-
-    sentences, texts = tee(map(words_of, lines))
-    outputs = translator.stream(map(" ".join, texts), warn_of_long, at_once)
-    pairs = zip(outputs, sentences, strict=True)
-    for number, (output, words) in enumerate(pairs, start=1):
-        tree = ""
-        if words and f"line {number}" not in too_long:
-            try:
-                tree = str(tree_of(output.split(), words, with_words))
-            except NotATreeError as error:
-                warn(f"line {number}: the output is no tree: {error}")
-        yield tree
 
 
 @dataclass(frozen=True, kw_only=True)

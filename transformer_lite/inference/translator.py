@@ -8,7 +8,7 @@ Tests: tests/inference/test_translator.py
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -52,6 +52,9 @@ class Translator:
         tokenizer: The tokenizer that it was trained with.
         search: How to search, unless a call says otherwise.
     """
+
+    allowed: Callable[[Any], Tensor] | None = None
+    """Which tokens may follow in a state, as for `beam_search`; by default all."""
 
     def __init__(
         self, model: nn.Module, tokenizer: Tokenizer, search: SearchConfig
@@ -213,6 +216,7 @@ class Translator:
                     EOS,
                     search.beam_size,
                     search.alpha,
+                    self.allowed,
                 )
         except torch.OutOfMemoryError:
             raise MemoryError(

@@ -1,0 +1,217 @@
+"""Score where parsers attach prepositional phrases, for chapter 6.3.
+
+    python -m results.attachment [OUT.json [FOLDER]]
+
+In "saw the man with the telescope", the phrase after the object belongs to the verb or
+to the object. In CRAFT's test trees a case is a verb (a tag VB…), directly followed by
+an NP that is its sister, directly followed by a PP. The NP is a base one: none begins
+it. In the treebank the PP hangs from the object (an NP around the base one) or from the
+verb (a VP around the verb). A tree decides by the smallest of its constituents that
+holds both the preposition and the word before it: by an NP that begins after the verb
+for the object, by a VP around the verb for the verb, by any other for neither.
+
+Stored outputs are scored; FOLDER, data/results unless told otherwise, has the prepared
+corpus. The file comes with the package: transformer_lite/book/attachment.json.
+"""
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from results import constrained
+from results.conditions import ROOT, checksums, conditions, require_clean
+from results.files import read_lines, write_json
+from results.runs import CORPORA, RUNS
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.trees import NotATreeError, Tree, linearized, tree_of
+
+RECORDING = ROOT / "transformer_lite" / "book" / "attachment.json"
+CORPUS = "craft_gum_words"
+"""Whose training trees say what is frequent; all corpora of CRAFT have one test set."""
+
+Answer = Literal["object", "verb"]
+
+
+class Case(NamedTuple):
+    """A prepositional phrase that stands after a verb and its object."""
+
+    verb: int
+    """The verb's place among the words, from 0."""
+    preposition: int
+    """The place of the phrase's first word."""
+    answer: Answer
+    """What the treebank attaches it to."""
+
+
+class Join(NamedTuple):
+    """The smallest constituent that holds a word and the one before it."""
+
+    label: str
+    start: int
+    """The place of its first word."""
+    child: str
+    """The label of its child that begins with the word; empty for the word itself."""
+
+
+def joins(tree: Tree) -> list[Join]:
+    """Return for each word what joins it to the one before; nothing for the first."""
+    found, stack = [], []
+    shared = 0  # brackets that were open before the last word, and still are
+    for token in linearized(tree):
+        if token[:1] == "(":
+            stack.append((token[1:], len(found)))
+        elif token[:1] == ")":
+            stack.pop()
+            shared = min(shared, len(stack))
+        else:
+            label, start = stack[shared - 1] if shared else ("", 0)
+            child = stack[shared][0] if len(stack) > shared else ""
+            found.append(Join(label, start, child))
+            shared = len(stack)
+    return found
+
+
+def attachment(join: Join, verb: int) -> Answer | None:
+    """Return what a phrase is attached to, by what joins it to the word before it."""
+    if join.label == "NP" and join.start > verb:
+        return "object"
+    return "verb" if join.label == "VP" and join.start <= verb else None
+
+
+def cases(gold: Tree) -> list[Case]:
+    """Return the cases of a treebank's tree, in the order of their verbs."""
+    found, joined = [], joins(gold)
+    for verb, base in _objects(gold):
+        preposition = verb + 1 + len(base.words())
+        if preposition < len(joined) and joined[preposition].child == "PP":
+            answer = attachment(joined[preposition], verb)
+            if answer:
+                found.append(Case(verb, preposition, answer))
+    return sorted(found)
+
+
+def _objects(tree: Tree) -> Iterator[tuple[int, Tree]]:
+    """Yield the place of each verb that has an object, with the object's base NP."""
+    stack = [(tree, 0)]
+    while stack:
+        node, start = stack.pop()
+        begun = []
+        for child in node.children:
+            begun.append((child, start))
+            start += len(child.words())
+        stack += [(child, place) for child, place in begun if not child.is_tag]
+        for (before, verb), (base, _) in pairwise(begun):
+            if (
+                before.is_tag
+                and before.label.startswith("VB")
+                and _is_noun_phrase(base)
+            ):
+                while _is_noun_phrase(base.children[0]):
+                    base = base.children[0]
+                yield verb, base
+
+
+def _is_noun_phrase(tree: Tree) -> bool:
+    return tree.label == "NP" and not tree.is_tag
+
+
+def score(
+    golds: Sequence[Tree], outputs: Sequence[str], with_words: bool = False
+) -> dict[str, float]:
+    """Return how often outputs attach as the treebank does, in percent.
+
+    Args:
+        golds: The treebank's trees.
+        outputs: What a model made of their sentences, linearized. One that is no tree
+            attaches nothing.
+        with_words: Whether they hold words in the place of tags.
+    """
+    right = in_trees = total = 0
+    for gold, output in zip(golds, outputs, strict=True):
+        found = cases(gold)
+        total += len(found)
+        try:
+            tree = tree_of(output.split(), gold.words(), with_words)
+        except NotATreeError:
+            continue
+        joined, in_trees = joins(tree), in_trees + len(found)
+        for verb, preposition, answer in found:
+            right += attachment(joined[preposition], verb) == answer
+    return {
+        "right": _percent(right, total),
+        "right_in_trees": _percent(right, in_trees),
+        "in_trees": in_trees,
+    }
+
+
+def baselines(train: Sequence[Tree], test: Sequence[Tree]) -> dict[str, Any]:
+    """Count the cases, and score answers that look at no words, or at one.
+
+    Args:
+        train: The trees that say which answer is frequent, in all and for each
+            preposition; for one that they do not have, that in all.
+        test: The trees whose cases are answered.
+    """
+    seen, asked = (
+        [
+            (gold.words()[case.preposition].lower(), case.answer)
+            for gold in golds
+            for case in cases(gold)
+        ]
+        for golds in (train, test)
+    )
+    frequent = defaultdict(Counter)
+    for preposition, answer in seen:
+        frequent[preposition][answer] += 1
+    ((usual, _),) = Counter(answer for _, answer in seen).most_common(1)
+    choices = {word: counts.most_common(1)[0][0] for word, counts in frequent.items()}
+    always = sum(answer == usual for _, answer in asked)
+    by_word = sum(answer == choices.get(word, usual) for word, answer in asked)
+    return {
+        "cases": {"train": len(seen), "test": len(asked)},
+        "frequent": usual,
+        "right_by_frequent": _percent(always, len(asked)),
+        "right_by_preposition": _percent(by_word, len(asked)),
+    }
+
+
+def _percent(part: int, whole: int) -> float:
+    return round(100 * part / whole, 2) if whole else 0.0
+
+
+def trees_of(corpus: PreparedCorpus, split: str) -> list[Tree]:
+    """Return the treebank's trees of a split."""
+    return [
+        tree_of(tree.split(" "), sentence.split(" "))
+        for sentence, tree in zip(*corpus.text(split), strict=True)
+    ]
+
+
+def score_all(corpus: PreparedCorpus) -> dict[str, Any]:
+    """Score the baselines, and the stored outputs of every parser of CRAFT."""
+    golds, scores = trees_of(corpus, "test"), {}
+    for run in RUNS:
+        if not (run.corpus.startswith("craft") and run.outputs("test").exists()):
+            continue
+        with_words = "--leaves words" in CORPORA[run.corpus]
+        found = {"free": score(golds, read_lines(run.outputs("test")), with_words)}
+        for search, name in (("greedy", "test"), ("beam", "beam_4")):
+            path = constrained.outputs(run, name)
+            if path.exists():
+                found[f"constrained_{search}"] = score(golds, read_lines(path))
+        scores[run.name] = found
+    return {**baselines(trees_of(corpus, "train"), golds), "scores": scores}
+
+
+def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
+    """Score, and write the scores with what they depend on."""
+    made_by = {"commit": require_clean(), **conditions()}
+    corpus = PreparedCorpus(folder / CORPUS)
+    write_json(out, {**made_by, "sha256": checksums(corpus), **score_all(corpus)})
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:3]))
