@@ -17,14 +17,13 @@ WRONG = {path.stem: import_module(f"wrong_answers.{path.stem}").WRONG for path i
 
 @cache
 def exercises(stem):
-    """What the cells below the heading "Exercises" define, solutions included."""
+    """What the cells below "Exercises" and above "Evidence" define, with solutions."""
     cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", as_version=4).cells
     (start,) = [i for i, cell in enumerate(cells) if "## Exercises" in cell.source]
+    ends = [i for i, cell in enumerate(cells) if cell.source.startswith("## Evidence")]
     names = {}
     exec(cells[0].source, names)
-    for cell in cells[start:]:
-        if "## Evidence" in cell.source:  # which needs what the story has made
-            break
+    for cell in cells[start : ends[0] if ends else None]:
         if cell.cell_type == "code":
             exec(cell.source, names)
     return names

@@ -11,6 +11,35 @@ from loading import ROOT, load
 from transformer_lite.book import plots
 
 tool = load("tools/notebooks.py")
+limits = load("tools/limits.py")
+OLD_FORM = (
+    "01_introduction",
+    "02_background",
+    "03_1_encoder_and_decoder_stacks",
+    "03_2_2_multi_head_attention",
+    "03_2_3_applications_of_attention_in_our_model",
+    "03_3_position_wise_feed_forward_networks",
+    "03_4_embeddings_and_softmax",
+    "03_5_positional_encoding",
+    "03_model_architecture",
+    "04_why_self_attention",
+    "05_1_training_data_and_batching",
+    "05_2_hardware_and_schedule",
+    "05_3_optimizer",
+    "05_4_regularization",
+    "06_1_machine_translation",
+    "06_2_model_variations",
+    "06_3_english_constituency_parsing",
+    "07_conclusion",
+    "attention_visualizations",
+    "the_multi_gpu_trainer",
+)
+"""Chapters without story and evidence; whoever rewrites one removes its name."""
+STORIES = sorted(
+    path.stem
+    for path in (ROOT / "notebooks").glob("*.ipynb")
+    if path.stem not in OLD_FORM
+)
 MYST = re.compile(
     r"^\s*(?:`{3,}|:{3,}|~{3,})\{"  # directive
     r"|\{[a-z][\w:+-]*\}`"  # role
@@ -203,3 +232,86 @@ def test_text_reads_outside_the_book_and_names_files_that_exist(chapters):
             named = file.findall(cell.source)
             wrong += [(name, path) for path in named if not (ROOT / path).exists()]
     assert not wrong
+
+
+# Story and evidence
+
+
+def text_of(cells):
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+def section(text, heading):
+    """What stands between a heading of the second level and the next one."""
+    found = re.search(rf"^## {heading}$(.*?)(?=^## |\Z)", text, re.M | re.S)
+    assert found, f"no section {heading!r}"
+    return found[1]
+
+
+def test_a_chapter_has_evidence_unless_it_is_of_the_old_form(chapters):
+    has_evidence = {name for name in chapters if limits.parts(chapters[name])[1]}
+    assert has_evidence == set(STORIES)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_and_its_evidence_keep_their_limits(chapters, name):
+    story, evidence = map(limits.measure, limits.parts(chapters[name]))
+    assert story.words <= limits.STORY_WORDS
+    assert story.open_cells <= limits.OPEN_CELLS
+    assert story.open_lines <= limits.OPEN_LINES
+    assert story.longest_cell <= limits.OPEN_LINES_PER_CELL
+    assert story.figures <= limits.FIGURES
+    assert evidence.open_cells == 0
+    assert 0 < evidence.words <= limits.EVIDENCE_SHARE * story.words
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_has_its_question_answer_exercises_and_reading_time(chapters, name):
+    cells, _ = limits.parts(chapters[name])
+    text = text_of(cells)
+    assert "?" in section(text, "The question")
+    answers = re.findall(
+        r"^(?:- )?\*\*.+?\*\*.*$", section(text, "What we know now"), re.M
+    )
+    assert 3 <= len(answers) <= 5
+    today = limits.words(section(text, "Today"))
+    assert 0 < today <= limits.TODAY_WORDS
+    exercises = section(text, "Exercises")
+    assert re.findall(r"^> \*\*Exercise (\d)\.", exercises, re.M) == ["1", "2", "3"]
+    assert f" · {limits.measure(cells).minutes} minutes · " in text
+
+
+def cell_of(kind, source, tags=(), outputs=()):
+    made = getattr(nbformat.v4, f"new_{kind}_cell")(source)
+    made.metadata["tags"] = list(tags)
+    if kind == "code":
+        made.outputs = list(outputs)
+    return made
+
+
+def test_reading_time_counts_words_lines_and_figures_of_the_story():
+    def shows(**data):
+        return nbformat.v4.new_output("display_data", data)
+
+    picture = cell_of(
+        "code", "draw()", ["hide-input"], [shows(**{"image/png": "AAAA"})]
+    )
+    picture.metadata["mystnb"] = {"figure": {"caption": "two words"}}
+    block = {"text/markdown": "```python\na\nb\n```"}
+    source = cell_of("code", "show()", ["remove-input"], [shows(**block)])
+    head = "# Title\n\n[Open in Colab](x) · never counted"
+    cells = [
+        cell_of("markdown", f"{head}\n\none [two](address) $a + b$"),  # 4 words
+        picture,  # 2 words, a figure
+        cell_of("code", "a\nb\nc"),  # 3 open lines
+        source,  # 2 lines
+        cell_of("code", "hidden()", ["hide-cell"]),
+    ]
+    evidence = [cell_of("markdown", "## Evidence\n\nmore"), cell_of("code", "d")]
+    notebook = nbformat.v4.new_notebook(cells=cells + evidence)
+    story, rest = limits.parts(notebook)
+    assert (len(story), len(rest)) == (5, 2)
+    assert limits.measure(story) == limits.Size(6, 1, 3, 3, 2, 1)
+    assert limits.Size(180, 1, 10, 10, 5, 2).minutes == 1 + 2 + 2
+    assert limits.Size(181, 1, 10, 10, 5, 2).minutes == 1 + 2 + 2 + 1
+    assert tool.reading_minutes(notebook) == limits.measure(story).minutes

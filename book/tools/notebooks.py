@@ -5,9 +5,10 @@
     python book/tools/notebooks.py --setup-only [NAME …]  renew what is made here alone
 
 Every notebook begins with the same setup cell, and below its title stands a line that
-leads to Colab, the paper, the module and its tests; both are made here and nowhere
-else. A chapter's own imports follow in the setup cell. A cell whose first line is one
-of a few titles (``# @title Solution``) is closed, with words that say what opens.
+leads to Colab, the paper, the module and its tests and says how long the chapter takes
+(limits.py has the formula); both are made here and nowhere else. A chapter's own
+imports follow in the setup cell. A cell whose first line is one of a few titles
+(``# @title Solution``) is closed, with words that say what opens.
 
 A notebook is executed in its own folder, stripped of everything that differs from run
 to run, and replaced only when it ran to its end.
@@ -20,7 +21,6 @@ import os
 import re
 import sys
 import textwrap
-import time
 import tomllib
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from nbclient.exceptions import (
 from nbformat import NotebookNode
 
 sys.path.insert(0, str(Path(__file__).parent))
+import limits
 import make_map
 
 ROOT = make_map.ROOT
@@ -188,18 +189,8 @@ def head(notebook: NotebookNode, stem: str) -> str:
 
 
 def reading_minutes(notebook: NotebookNode) -> int:
-    """Return the minutes for the text and the open code, in steps of five.
-
-    A text of this kind is read at some 150 words a minute; a line of code takes as long
-    as eight words.
-    """
-    words = 0
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            words += len(cell.source.split())
-        elif not cell.source.startswith(TITLE):
-            words += 8 * len(cell.source.splitlines())
-    return 5 * math.ceil(words / 150 / 5)
+    """Return how long a chapter's story takes, or a chapter that has no evidence."""
+    return limits.measure(limits.parts(notebook)[0]).minutes
 
 
 def is_setup_cell(cell: NotebookNode) -> bool:
@@ -208,7 +199,10 @@ def is_setup_cell(cell: NotebookNode) -> bool:
 
 
 def execute(notebook: NotebookNode, folder: Path) -> float:
-    """Run all cells in place in a clean kernel and return the seconds it took."""
+    """Run all cells in place in a clean kernel and return its seconds of a processor.
+
+    With one thread these are the seconds on an idle machine; a busy one takes longer.
+    """
     # As under `make test`: sums in another order differ in their last digits.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for cell in notebook.cells:
@@ -222,9 +216,15 @@ def execute(notebook: NotebookNode, folder: Path) -> float:
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )
-    start = time.perf_counter()
+    start = seconds_of_children()
     client.execute()
-    return time.perf_counter() - start
+    return seconds_of_children() - start
+
+
+def seconds_of_children() -> float:
+    """Return the processor time of all processes that were started here and ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def settle(notebook: NotebookNode, seconds: float | None = None) -> NotebookNode:
@@ -267,9 +267,10 @@ def write(notebook: NotebookNode, path: Path) -> None:
 def refresh(path: Path, *, run: bool = True) -> float | None:
     """Give a notebook its setup cell and, if it is to run, new outputs."""
     notebook = with_setup_cell(nbformat.read(path, as_version=4))
-    notebook = with_head(with_closed_cells(notebook), path.stem)
+    notebook = with_closed_cells(notebook)
     seconds = execute(notebook, path.parent) if run else None
-    write(settle(notebook, seconds), path)
+    # Last, because the reading time counts the figures.
+    write(settle(with_head(notebook, path.stem), seconds), path)
     return seconds
 
 

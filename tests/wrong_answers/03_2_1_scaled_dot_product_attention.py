@@ -36,24 +36,33 @@ WRONG = {
         ),
     },
     "check_divisor": {
-        "no root": lambda d_k, q, k: q * k * d_k,
-        "the root alone": lambda d_k, q, k: math.sqrt(d_k),
-        "a constant": lambda d_k, q, k: 1.5 * math.sqrt(d_k),
-        "a sum": lambda d_k, q, k: (q + k) * math.sqrt(d_k),
-        "variances": lambda d_k, q, k: (q * k) ** 2 * math.sqrt(d_k),
-        "a negative divisor": lambda d_k, q, k: -q * k * math.sqrt(d_k),
-        "a little more width": lambda d_k, q, k: q * k * math.sqrt(d_k + 0.5),
-        "a rounded root": lambda d_k, q, k: q * k * math.isqrt(d_k),
-    },
-    "check_derivative": {
-        "the diagonal alone": lambda w: (w * (1 - w)).diag(),
-        "a plus": lambda w: w.diag() + w[:, None] * w,
-        "the sign": lambda w: w[:, None] * w - w.diag(),
-        "four keys only": lambda w: w.diag() - w.outer(w) * len(w) / 4,
-        "a constant": lambda w: 0.25 * torch.eye(len(w)).double(),
-        "the check's own first matrix": lambda w: (lambda v: v.diag() - v.outer(v))(
-            torch.tensor([0.5, -1, 2, 0]).double().softmax(-1)
+        "no root": lambda d_k, q, k, mu: q * d_k * (k**2 + mu**2),
+        "the root alone": lambda d_k, q, k, mu: math.sqrt(d_k),
+        "no mean": lambda d_k, q, k, mu: q * k * math.sqrt(d_k),
+        "mean added to the deviation": lambda d_k, q, k, mu: (
+            q * (k + abs(mu)) * math.sqrt(d_k)
         ),
-        "the weights sorted": lambda w: (lambda v: v.diag() - v.outer(v))(w.sort()[0]),
+        "mean not squared": lambda d_k, q, k, mu: q * math.sqrt(d_k * (k**2 + abs(mu))),
+        "mean subtracted": lambda d_k, q, k, mu: q * math.sqrt(d_k * abs(k**2 - mu**2)),
+        "mean counted once": lambda d_k, q, k, mu: q * math.sqrt(d_k * k**2 + mu**2),
+        "a constant": lambda d_k, q, k, mu: 1.5 * math.sqrt(d_k),
+        "variances": lambda d_k, q, k, mu: q**2 * (k**2 + mu**2) * math.sqrt(d_k),
+        "a negative divisor": lambda d_k, q, k, mu: (
+            -q * math.sqrt(d_k * (k**2 + mu**2))
+        ),
+        "a rounded root": lambda d_k, q, k, mu: (
+            q * math.isqrt(d_k) * math.sqrt(k**2 + mu**2)
+        ),
+    },
+    "check_farther": {
+        "equally far": lambda d_k: 1,
+        "the root": math.sqrt,
+        "the width": lambda d_k: d_k,
+        "not as far": lambda d_k: d_k**-0.25,
+        "a constant that is right at 256": lambda d_k: 4,
+        "the root's logarithm": lambda d_k: math.log2(math.sqrt(d_k)),
+        "the third root": lambda d_k: d_k ** (1 / 3),
+        "the root, halved": lambda d_k: math.sqrt(d_k) / 2,
+        "rounded": lambda d_k: round(d_k**0.25),
     },
 }

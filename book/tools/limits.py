@@ -1,0 +1,126 @@
+"""How long a chapter takes to read, and how long it may be.
+
+A chapter has two parts: the story, which everybody reads, and below the heading
+"## Evidence" the evidence, for those who doubt. Limits and reading time are about the
+story. A chapter without that heading counts as a whole.
+
+The reading time in minutes is
+
+    words / 180 + code lines · 8 / 60 + figures · 60 / 60.
+
+Words are those of the text and of the figures' captions. Code lines are those of open
+cells and of the package's source that a cell shows. The seconds for a line and a figure
+are fitted to the times that readers of the second edition took without the exercises:
+45 to 80 minutes for 3,500 words, 160 to 380 lines and four to nine figures.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+WORDS_PER_MINUTE = 180
+SECONDS_PER_LINE = 8
+SECONDS_PER_FIGURE = 60
+
+STORY_WORDS = 1800
+OPEN_CELLS = 14
+OPEN_LINES = 120
+OPEN_LINES_PER_CELL = 12
+FIGURES = 6
+TODAY_WORDS = 150
+EVIDENCE_SHARE = 0.5
+"""How many words the evidence may have for each word of the story."""
+
+EVIDENCE = "## Evidence"
+HEAD = "[Open in Colab]"
+"""What the generated line below a chapter's title begins with."""
+CLOSED_TAGS = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is to read in some cells."""
+
+    words: int
+    """Of the text and the captions."""
+    open_cells: int
+    open_lines: int
+    longest_cell: int
+    """Lines of the longest open cell."""
+    shown_lines: int
+    """Lines of source that cells show as their output."""
+    figures: int
+
+    @property
+    def minutes(self) -> int:
+        """The reading time by the module's formula, rounded up."""
+        lines = self.open_lines + self.shown_lines
+        seconds = lines * SECONDS_PER_LINE + self.figures * SECONDS_PER_FIGURE
+        return math.ceil(self.words / WORDS_PER_MINUTE + seconds / 60)
+
+
+def parts(notebook: NotebookNode) -> tuple[list[NotebookNode], list[NotebookNode]]:
+    """Return the cells of the story and those of the evidence, if there is any."""
+    headings = [
+        place for place, cell in enumerate(notebook.cells) if is_evidence_heading(cell)
+    ]
+    start = headings[0] if headings else len(notebook.cells)
+    return notebook.cells[:start], notebook.cells[start:]
+
+
+def is_evidence_heading(cell: NotebookNode) -> bool:
+    """Return whether the evidence begins with this cell."""
+    is_text = cell.cell_type == "markdown"
+    return is_text and cell.source.partition("\n")[0].strip() == EVIDENCE
+
+
+def measure(cells: list[NotebookNode]) -> Size:
+    """Count what a reader meets in these cells."""
+    text = [cell for cell in cells if cell.cell_type == "markdown"]
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    drawn = [cell for cell in code if pictures(cell)]
+    lines = [len(cell.source.splitlines()) for cell in code if not is_closed(cell)]
+    return Size(
+        words=sum(words(cell.source) for cell in text)
+        + sum(words(caption(cell)) for cell in drawn),
+        open_cells=len(lines),
+        open_lines=sum(lines),
+        longest_cell=max(lines, default=0),
+        shown_lines=sum(map(shown_lines, code)),
+        figures=sum(map(pictures, code)),
+    )
+
+
+def words(markdown: str) -> int:
+    """Count words: a formula is one, addresses and the generated line are none."""
+    paragraphs = markdown.split("\n\n")
+    text = "\n\n".join(part for part in paragraphs if not part.startswith(HEAD))
+    text = re.sub(r"\$\$.+?\$\$|\$[^$\n]+\$", " formula ", text, flags=re.S)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    return sum(bool(re.search(r"\w", word)) for word in text.split())
+
+
+def is_closed(cell: NotebookNode) -> bool:
+    """Return whether the book does not show a cell's code until it is asked to."""
+    return bool(CLOSED_TAGS & set(cell.metadata.get("tags", [])))
+
+
+def pictures(cell: NotebookNode) -> int:
+    """Count the pictures among a cell's outputs."""
+    return sum("image/png" in out.get("data", {}) for out in cell.get("outputs", []))
+
+
+def caption(cell: NotebookNode) -> str:
+    """Return a figure's caption."""
+    return cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "")
+
+
+def shown_lines(cell: NotebookNode) -> int:
+    """Count the lines of code in a visible output, as `plots.show_source` makes it."""
+    if "hide-cell" in cell.metadata.get("tags", []):
+        return 0
+    texts = [out.get("data", {}).get("text/markdown", "") for out in cell.outputs]
+    blocks = re.findall(r"```python\n(.*?)```", "\n".join(texts), re.S)
+    return sum(len(block.splitlines()) for block in blocks)
