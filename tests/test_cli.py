@@ -184,7 +184,7 @@ def test_wmt14_has_the_papers_vocabulary_unless_one_says_otherwise(
         ("toy --train a b", "toy has its own text; for yours write files"),
         ("toy --target fr", "toy has no en–fr; it is en–de"),
         ("multi30k --target ko", "multi30k has no en–ko; take two of en, de, fr"),
-        ("toy --out .", "does not name a new folder; give another"),
+        ("toy --out .", "is not a name for a new folder; give another"),
         ("toy --out {there}", "already there; delete it or give another folder"),
     ],
 )
@@ -287,9 +287,9 @@ def test_average_takes_as_many_of_the_last_checkpoints_as_the_run_or_as_asked_fo
 def test_average_refuses_a_number_that_is_not_there(begun, capsys, last):
     before = contents(begun)
     shown = fails(capsys, "average", begun, "--last", last)
-    assert f"has 1 checkpoints, and {last} cannot be averaged; give" in shown
+    assert "has 1 checkpoints to average; give --last" in shown
     shown = fails(capsys, "average", "multi30k_en_de")  # a model of the package
-    assert "multi30k_en_de/checkpoints: has 0 checkpoints, and 0 cannot be" in shown
+    assert "multi30k_en_de/checkpoints: has 0 checkpoints to average" in shown
     assert contents(begun) == before
 
 
@@ -340,8 +340,13 @@ def test_translate_keeps_the_lines_that_were_done_when_it_is_interrupted(
     out.write_text("old")
     assert ends("translate", trained, text, "--out", out) == INTERRUPTED
     assert (tmp_path / "out.partial").read_text() == "half\n"
-    assert f"{out}.partial: holds the lines that were done" in capsys.readouterr().err
+    assert (
+        f"{out}.partial: keeps the lines translated so far" in capsys.readouterr().err
+    )
     assert out.read_text() == "old"
+    shown = fails(capsys, "translate", trained, text, "--out", out)
+    assert "out.partial: holds the lines of a translation that was interrupted" in shown
+    assert (tmp_path / "out.partial").read_text() == "half\n"
 
 
 def test_a_line_that_cannot_be_used_does_not_lose_the_others(trained, capsys, stdin):
@@ -352,7 +357,7 @@ def test_a_line_that_cannot_be_used_does_not_lose_the_others(trained, capsys, st
     assert shown.out == f"{first}\n\n\n\n\n{last}\n"
     assert re.search(r"line 3: \d+ tokens are more than .*left empty", shown.err)
     assert "line 4: not UTF-8 (byte 2), convert the text; left empty" in shown.err
-    assert "line 5: a zero byte, convert the text" in shown.err
+    assert "line 5: contains a zero byte, convert UTF-16" in shown.err
 
 
 class Feed(io.RawIOBase):

@@ -33,7 +33,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
         partial.write_text("half")
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match=r"w\.safetensors: cannot .*disk full.*make room"):
+    with pytest.raises(OSError, match=r"w\.safetensors: cannot .*disk full.*free some"):
         write_whole(path, write)
     assert names_in(tmp_path) == ["w.safetensors"]
     assert path.read_text() == "old"
@@ -75,9 +75,12 @@ def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path):
 def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
-        ValueError, match=r"scores\.json: cannot be written \(not a dir"
+        ValueError, match=r"scores\.json: cannot be written \(File exists"
     ):
         require_writable(tmp_path / "file" / "scores.json")
+    # The system refuses only the file itself.
+    with pytest.raises(ValueError, match=r"cannot be written \(File name too long"):
+        require_writable(tmp_path / ("x" * 250))
     with pytest.raises(ValueError, match="a folder; give the name of a file"):
         require_writable(tmp_path)
 
@@ -91,6 +94,13 @@ def test_a_folder_appears_only_when_it_is_whole(tmp_path):
         assert not (tmp_path / "out").exists()
     assert names_in(tmp_path) == ["out"]
     assert names_in(tmp_path / "out") == ["a"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_a_remedy(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"out: cannot be made \(Not a dir.*; give"):
+        with new_folder(tmp_path / "file" / "out"):
+            pass
 
 
 def test_an_error_leaves_nothing_of_a_folder(tmp_path):

@@ -196,7 +196,7 @@ def fails(capsys, *arguments):
     ("arguments", "message"),
     [
         (["trees"], "trees needs --train and --valid, your own files"),
-        (["trees", "--target", "de"], "trees are the target; leave --target out"),
+        (["trees", "--target", "de"], "--target does not apply to trees; remove it"),
         (["toy"], "toy has its own text; for yours write files or trees"),
         (["files", "--leaves", "XX"], "--leaves and --plain-closing are for trees"),
         (["files", "--plain-closing"], "--leaves and --plain-closing are for trees"),

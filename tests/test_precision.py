@@ -89,3 +89,11 @@ def test_the_device_is_the_one_asked_for_or_a_gpu_if_there_is_one():
 def test_apples_gpu_is_refused_with_a_remedy():
     with pytest.raises(ValueError, match=r"device = mps: .* no float64.*; use cpu"):
         choose_device("mps")
+    with pytest.raises(ValueError, match="device = cdua: unknown; use cpu or cuda"):
+        choose_device("cdua")
+
+
+def test_a_gpu_is_refused_where_there_is_none(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device = cuda: PyTorch finds no GPU"):
+        choose_device("cuda")

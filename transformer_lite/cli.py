@@ -95,7 +95,7 @@ def prepare(
     if corpus != "trees" and form != TreeForm():
         raise ValueError(f"--leaves and --plain-closing are for trees, not {corpus}")
     if corpus == "trees" and target:
-        raise ValueError("trees are the target; leave --target out")
+        raise ValueError("--target does not apply to trees; remove it")
     if corpus == "files" and not (source and target):
         raise ValueError(
             "files needs --source and --target, the codes of the languages, such as en "
@@ -183,8 +183,8 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
         last = min(run.recipe().train.average_checkpoints, len(paths))
     if not 1 <= last <= len(paths):
         raise ValueError(
-            f"{run.checkpoints}: has {len(paths)} checkpoints, and {last} cannot be "
-            "averaged; give the folder of a run that has more, or another --last"
+            f"{run.checkpoints}: has {len(paths)} checkpoints to average; give --last "
+            "from 1 to their number, or the folder of a run that has some"
         )
     save_weights(run.average, mean(paths[-last:]))
     print(f"averaged {', '.join(path.stem for path in paths[-last:])}")
@@ -316,9 +316,6 @@ def evaluate(
 
     run = find_run(folder)
     recipe = run.recipe()
-    for path in (translations, json):
-        if path:
-            require_writable(path)
     corpus = PreparedCorpus(data or recipe.data)
     _require_vocabulary(run, corpus)
     sources, references = corpus.text(split)
@@ -327,10 +324,13 @@ def evaluate(
     if longest > recipe.model.max_len:
         raise ValueError(
             f"{corpus.folder}: {split} has a sentence of {longest} tokens, longer than "
-            f"model.max_len = {recipe.model.max_len}; prepare without it"
+            f"model.max_len = {recipe.model.max_len}; remove it and prepare again"
         )
     if tokenize:
         bleu_of(language, tokenize)  # raises an error, before all the work
+    for path in (translations, json):
+        if path:
+            require_writable(path)
     translator = search.translator(run)
     batches = fixed_batches(*sides, max(longest, recipe.train.batch_tokens))
     report = validate(translator.model, batches, recipe.train.label_smoothing)
@@ -428,11 +428,16 @@ def _kept_until_whole(path: Path | None) -> Iterator[BinaryIO]:
         return
     require_writable(path)
     unfinished = path.with_name(path.name + ".partial")
+    if unfinished.exists():
+        raise ValueError(
+            f"{unfinished}: holds the lines of a translation that was interrupted; "
+            "rename or delete it"
+        )
     try:
         with unfinished.open("wb") as file:
             yield file
     except BaseException:
-        print(f"{unfinished}: holds the lines that were done", file=sys.stderr)
+        print(f"{unfinished}: keeps the lines translated so far", file=sys.stderr)
         raise
     unfinished.replace(path)
 
@@ -452,6 +457,6 @@ def _decoded(lines: Iterable[bytes], warn: Callable[[str], None]) -> Iterator[st
         except UnicodeDecodeError as error:
             warn(f"line {number}: not UTF-8 (byte {error.start + 1}), convert the text")
         if "\0" in text:  # every other byte of UTF-16 is 0, and each half would pass
-            warn(f"line {number}: a zero byte, convert the text from UTF-16 to UTF-8")
+            warn(f"line {number}: contains a zero byte, convert UTF-16 to UTF-8")
             text = ""
         yield text

@@ -8,7 +8,7 @@ Tests: tests/test_files.py
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -36,11 +36,12 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     except (OSError, RuntimeError, SafetensorError) as error:
         # PyTorch and safetensors have errors of their own for a full disk.
         raise OSError(
-            f"{path}: cannot be written ({error}); make room or give yourself the "
-            "right to write there, and start again: the older files are untouched"
+            f"{path}: cannot be written ({error}); free some disk space or change the "
+            "permissions, then try again; existing files are unchanged"
         ) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def require_writable(path: Path) -> None:
@@ -56,9 +57,9 @@ def require_writable(path: Path) -> None:
         write_whole(trial, Path.touch)
         trial.unlink()
     except OSError as error:
-        reason = error.strerror.lower()
+        cause = error.__cause__ or error
         raise ValueError(
-            f"{path}: cannot be written ({reason}); give another file"
+            f"{path}: cannot be written ({_reason(cause)}); give another file"
         ) from error
 
 
@@ -71,12 +72,18 @@ def new_folder(out: Path) -> Iterator[Path]:
     """
     exists = f"{out}: already there; delete it or give another folder"
     if not out.name:
-        raise ValueError(f'"{out}" does not name a new folder; give another')
+        raise ValueError(f'"{out}" is not a name for a new folder; give another --out')
     if out.exists():
         raise ValueError(exists)
     partial = out.with_name(f"{out.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # a killed process may have left one
-    partial.mkdir(parents=True)
+    try:
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise ValueError(
+            f"{out}: cannot be made ({_reason(error)}); give another --out, or change "
+            "the folder's permissions"
+        ) from error
     try:
         yield partial
         if out.exists():  # another process was faster
@@ -108,8 +115,13 @@ def only_process(path: Path, busy: str) -> Iterator[None]:
         raise ValueError(busy) from None
     except OSError as error:
         raise OSError(
-            f"{path.parent}: cannot be written to ({error.strerror or error}); give "
-            "another --out, or yourself the right to write there"
+            f"{path.parent}: cannot be written to ({_reason(error)}); give another "
+            "--out, or change the folder's permissions"
         ) from error
     with lock:
         yield
+
+
+def _reason(error: BaseException) -> str:
+    """Return what the operating system says of an error, without the path."""
+    return getattr(error, "strerror", None) or str(error)

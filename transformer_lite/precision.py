@@ -64,11 +64,16 @@ def choose_device(requested: torch.device | str | None = None) -> torch.device:
     """Return the requested device, by default a GPU if there is one.
 
     Raises:
-        ValueError: Apple's GPU is requested. It has no float64, in which the search
-            and the loss add up.
+        ValueError: There is no such device, or Apple's GPU is requested. It has no
+            float64, in which the search and the loss add up.
     """
-    default = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(requested or default)
+    has_gpu = torch.cuda.is_available()
+    try:
+        device = torch.device(requested or ("cuda" if has_gpu else "cpu"))
+    except RuntimeError:
+        raise ValueError(f"device = {requested}: unknown; use cpu or cuda") from None
+    if device.type == "cuda" and not has_gpu:
+        raise ValueError(f"device = {requested}: PyTorch finds no GPU; use cpu")
     if device.type == "mps":
         raise ValueError(
             "device = mps: Apple's GPUs have no float64, which the search needs; "

@@ -1,6 +1,5 @@
 """An exported model translates as the model of the package."""
 
-
 import re
 import subprocess
 import sys

@@ -1,6 +1,5 @@
 """Published models are found, read and translate."""
 
-
 import io
 import re
 import sys

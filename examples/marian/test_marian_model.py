@@ -1,6 +1,5 @@
 """Our model has the logits, the attention and the beams of transformers' Marian."""
 
-
 import math
 from functools import cache
 

@@ -1,6 +1,5 @@
 """Texts become the ids that the tokenizer of transformers gives them."""
 
-
 import io
 import json
 

@@ -127,10 +127,10 @@ def test_characters_are_composed_and_a_name_with_a_space_is_one_word():
         (["(S (NN a))", "(S (NP (NN b))"], "line 2, column 1: .* never closed.* 1 clo"),
         (["(S (NN a)))"], "line 1, column 11: '\\)' closes nothing"),
         (["(S (NN a)) b"], "line 1, column 12: 'b' is outside all brackets"),
-        (["(S (NP) (NN a))"], "line 1, column 4: this bracket holds nothing"),
+        (["(S (NP) (NN a))"], "line 1, column 4: this bracket is empty"),
         (["(S", " (NP the (NN a)))"], "line 2, column 2: the word 'the' stands beside"),
         (["(S ((NN a)))"], "line 1, column 4: this bracket has no label"),
-        (["()"], "line 1, column 1: this bracket holds nothing"),
+        (["()"], "line 1, column 1: this bracket is empty"),
     ],
 )
 def test_what_is_no_tree_is_named_with_line_and_column(lines, message):

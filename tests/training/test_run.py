@@ -164,6 +164,12 @@ def test_a_folder_of_something_else_is_refused_and_left_untouched(recipe, out, n
     assert contents(out) == before
 
 
+def test_a_run_killed_before_its_first_file_was_whole_can_begin_again(recipe, out):
+    out.mkdir()
+    (out / "config.json.partial").write_text('{"mod')
+    assert train_recipe(recipe, out)
+
+
 # What may change when a run is resumed
 
 

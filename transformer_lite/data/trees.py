@@ -150,7 +150,7 @@ def _closed(bracket: _Open, is_root: bool) -> Tree:
     words = [child for child in bracket.children if isinstance(child, str)]
     problem = None
     if not bracket.children:
-        problem = "this bracket holds nothing"
+        problem = "this bracket is empty"
     elif not bracket.label and not is_root:
         problem = "this bracket has no label"
     elif words and len(words) < len(bracket.children):

@@ -101,7 +101,7 @@ def join_processes() -> Iterator[Processes]:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             raise ConnectionError(
                 f"process {rank} lost another process of the run; the last checkpoint "
-                "stands, and the same command resumes from it (torchrun does so by "
+                "is intact, and the same command resumes from it (torchrun does so by "
                 "itself with --max-restarts)"
             ) from error
         raise
@@ -117,7 +117,7 @@ def _device(local_rank: int) -> torch.device:
     if local_rank >= torch.cuda.device_count():
         raise ValueError(
             f"process {local_rank} of this machine has no GPU: there are "
-            f"{torch.cuda.device_count()}; give torchrun that --nproc-per-node"
+            f"{torch.cuda.device_count()}; start torchrun with that --nproc-per-node"
         )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)

@@ -124,7 +124,9 @@ def _locked(out: Path) -> AbstractContextManager[None]:
         ValueError: The folder holds files that are not of a run.
     """
     folder = RunFolder(out)
-    if out.is_dir() and set(out.iterdir()) - {folder.lock}:
+    # A killed run may have left half a file.
+    kept = (path for path in out.glob("*") if path.suffix != ".partial")
+    if set(kept) - {folder.lock}:
         try:
             folder.recipe()
         except ValueError as error:
@@ -145,7 +147,7 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
     if config.vocab_size not in (size, ModelConfig().vocab_size):
         raise ValueError(
             f"model.vocab_size = {config.vocab_size} is not the {size} of "
-            f"{corpus.folder}; leave it out, or prepare with that --vocab-size"
+            f"{corpus.folder}; remove the setting, or prepare with that --vocab-size"
         )
     return replace(config, vocab_size=size)
 
