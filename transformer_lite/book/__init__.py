@@ -1,1 +1,1 @@
-"""What the chapters alone need: figures, and the models before the Transformer."""
+"""Code that only the chapters use: figures, recordings, and earlier models."""

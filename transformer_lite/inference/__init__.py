@@ -1,1 +1,1 @@
-"""Text in, text out: translation, scores, and export."""
+"""Text in, text out: translation, parsing and scores."""
