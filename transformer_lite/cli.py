@@ -171,8 +171,8 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
 
     Args:
         folder: The run's folder.
-        last: How many checkpoints; by default as many as the run itself averages, if
-            it has so many.
+        last: How many checkpoints; by default the recipe's average_checkpoints, or
+            all if there are fewer.
     """
     from transformer_lite.weights import average as mean
     from transformer_lite.weights import save_weights

@@ -52,7 +52,7 @@ def label_smoothed_loss(
         smoothing: ε, 0.1 in the paper.
         pad_id: Labels with this id do not count.
     """
-    # Sums of so many terms need at least fp32, whatever the model computes in.
+    # Sums of many terms need at least fp32, whatever the model computes in.
     at_least_fp32 = torch.promote_types(logits.dtype, torch.float32)
     log_probs = logits.to(at_least_fp32).log_softmax(dim=-1)
     is_real = labels != pad_id
@@ -135,7 +135,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         # Deviation D5: ε is spread over the wrong tokens alone.
         right, wrong = 1 - smoothing, smoothing / (len(weight) - 1)
-        # Sums of so many terms need at least fp32, whatever the products are in.
+        # Sums of many terms need at least fp32, whatever the products are in.
         at_least_fp32 = torch.promote_types(products, torch.float32)
         ctx.scale = scale
         hidden, weight = hidden.to(products), weight.to(products)

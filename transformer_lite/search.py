@@ -104,7 +104,7 @@ def beam_search(
         beam_size: Unfinished outputs kept at every step; 1 is greedy search.
         alpha: Exponent of the length penalty.
         allowed: Returns which tokens may follow in a state, batch × beams × vocab: at
-            least one for each beam. What they are allowed to be changes no score.
+            least one for each beam. It changes no score. By default all may follow.
 
     Raises:
         ValueError: An entry of `max_lengths` is less than 1, or the model's scores are

@@ -494,8 +494,10 @@ OTHERS = {
     "heads": "[Attention Visualizations](../notebooks/attention_visualizations.ipynb): "
     "five Transformers on toy sentences",
     "constrained": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): the "
-    "parsers above that write tags, made to write nothing but trees (which are kept "
-    "but for the first seeds of the Penn sample and of CRAFT alone)",
+    "parsers above, made to write nothing but trees (which are kept but for the first "
+    "seeds of the Penn sample and of CRAFT alone)",
+    "attachment": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): where "
+    "the parsers attach prepositional phrases",
     "text": "[4](../notebooks/04_why_self_attention.ipynb), "
     "[5.1](../notebooks/05_1_training_data_and_batching.ipynb) and "
     "[6.2](../notebooks/06_2_model_variations.ipynb): counts of sentences, tokens and "

@@ -1,7 +1,7 @@
-"""A translator into the language of trees, as a parser: sentences in, trees out.
+"""Parse sentences with a model that translates them into trees.
 
-A search that may write anything sometimes writes what is no tree. Here it takes only
-tokens after which a tree over the sentence is still possible: constrained decoding.
+An unconstrained search does not always write a tree. This one allows a token only if a
+tree over the sentence is still possible after it: constrained decoding.
 
 Paper: §6.3
 Chapter: 06_3_english_constituency_parsing
@@ -26,32 +26,34 @@ from transformer_lite.search import SearchState
 from transformer_lite.tokenizer import EOS, PAD, UNK, Tokenizer
 
 IN_A_ROW = 8
-"""Most brackets that may open without a word between them: as many as in the training
-trees of CRAFT and GUM. Without a limit a bad model opens bracket after bracket."""
+"""Most brackets that may open one after the other, without a word between them.
+
+It is the largest number in the training trees of CRAFT and GUM. Without a limit a weak
+model opens bracket after bracket."""
 
 
 class _Beams(NamedTuple):
-    """What each beam has written of its tree."""
+    """Counts of what each beam has written so far."""
 
     leaves: Int[Tensor, "batch beams"]
-    """Pieces of words, or tags."""
+    """Pieces of words written, or tags."""
     opened: Int[Tensor, "batch beams"]
-    """Brackets, those included that are closed again."""
+    """Brackets opened since the start, including closed ones."""
     in_a_row: Int[Tensor, "batch beams"]
-    """Brackets that were opened one after the other at the end."""
+    """Brackets opened since the last word or closing bracket."""
     depth: Int[Tensor, "batch beams"]
-    """Brackets that are open."""
+    """Brackets that are open now."""
     closings: Int[Tensor, "batch beams deepest"]
-    """The tokens that close them, the outermost first; then anything."""
+    """The tokens that close the open brackets, outermost first; the rest is unused."""
 
 
 class _State(NamedTuple):
-    """A `SearchState`: that of the model, and the trees of its beams."""
+    """The search state of a constrained model."""
 
     model: SearchState
     beams: _Beams
     leaves: Int[Tensor, "batch leaves"]
-    """The pieces of each sentence that become leaves, filled up with PAD."""
+    """The pieces of each sentence that become leaves, padded with PAD."""
 
     def reorder(self, beams: Int[Tensor, "batch beams"]) -> "_State":
         rows = torch.arange(len(beams), device=beams.device)[:, None]
@@ -64,7 +66,7 @@ class _State(NamedTuple):
 
 
 class _TreeModel(nn.Module):
-    """A model, and which tokens keep its output a tree: what a search needs of one.
+    """A model whose search may only write trees.
 
     Args:
         model: A trained `Transformer`.
@@ -96,21 +98,21 @@ class _TreeModel(nn.Module):
         begins = [piece[0] == "▁" and piece[1:2] not in {*"()"} for piece in pieces]
         device = model.encoder.embedding.weight.device
         self.closing = torch.tensor(closing, device=device)
-        """For each token the one that closes it; PAD if it opens no bracket."""
+        """The closing token of each opening token; PAD for all others."""
         self.closes = torch.tensor([p[:2] == "▁)" for p in pieces], device=device)
-        """Whether it closes a bracket."""
+        """Whether each token closes a bracket."""
         self.begins = torch.tensor(begins, device=device)
-        """Whether it begins a word."""
+        """Whether each token begins a word."""
         is_blank = torch.tensor([piece == "▁" for piece in pieces], device=device)
         self.tags = self.begins & ~is_blank
-        """Whether it can be a tag."""
+        """Whether each token can be a tag."""
         is_special = torch.arange(len(pieces), device=device) <= UNK
         self.words = ~self.closes & (self.closing == PAD) & ~is_special
-        """Whether it is a piece of a word."""
+        """Whether each token is a piece of a word."""
 
     @property
     def decoder(self) -> "_TreeModel":
-        """Where a translator looks for `step`."""
+        """Return itself, since a translator calls `model.decoder.step`."""
         return self
 
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> _State:
@@ -140,7 +142,7 @@ class _TreeModel(nn.Module):
         return logits, state
 
     def _after(self, last_ids: Int[Tensor, "batch beams"], beams: _Beams) -> _Beams:
-        """Return what is written after one more token."""
+        """Return the counts after one more token."""
         closing = self.closing[last_ids]
         opens, closes = closing != PAD, self.closes[last_ids]
         closings = beams.closings
@@ -157,7 +159,7 @@ class _TreeModel(nn.Module):
         )
 
     def allowed(self, state: _State) -> Bool[Tensor, "batch beams vocab"]:
-        """Return after which tokens a tree over the sentence is still possible."""
+        """Return which tokens may follow so that a tree is still possible."""
         beams, next_leaf = state.beams, _next_leaf(state)
         is_left, is_open = next_leaf != PAD, beams.depth > 0
         between_words = ~is_left | self.begins[next_leaf]
@@ -182,14 +184,14 @@ class _TreeModel(nn.Module):
 
 
 def _next_leaf(state: _State) -> Int[Tensor, "batch beams"]:
-    """Return the piece that each beam's next leaf stands for; PAD after the last."""
+    """Return the piece of each beam's next leaf; PAD after the last."""
     # A beam that the search has given up may say anything, so the place is clamped.
     place = state.beams.leaves.clamp(max=state.leaves.size(1) - 1)
     return state.leaves.gather(1, place)
 
 
 class Parser(Translator):
-    """A translator that writes nothing but trees.
+    """A translator whose every output is a tree over its sentence.
 
     Args:
         translator: One that was trained on a treebank.
@@ -266,6 +268,6 @@ def parse(
 
 
 def with_leaves(output: str, leaves: Iterable[str]) -> list[str]:
-    """Return a tree's tokens with these in the place of its words or tags."""
+    """Replace the words or tags among a tree's tokens by these leaves."""
     rest = iter(leaves)
     return [token if token[0] in "()" else next(rest) for token in output.split()]
