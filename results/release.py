@@ -1,6 +1,6 @@
 """Make a small checkpoint for readers from a run, with its model card.
 
-    python -m results.release multi30k_en_de-1
+    python -m results.release --name multi30k_en_de-1
 
 It goes into the package, so that chapters show trained heads without training, and
 readers translate or parse. Its weights are rounded to bfloat16, half the size; the card
