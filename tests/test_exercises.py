@@ -20,7 +20,7 @@ def exercises(stem):
     """What the cells below "Exercises" and above "Evidence" define, with solutions."""
     cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", as_version=4).cells
     (start,) = [i for i, cell in enumerate(cells) if "## Exercises" in cell.source]
-    ends = [i for i, cell in enumerate(cells) if cell.source.startswith("## Evidence")]
+    ends = [i for i, cell in enumerate(cells) if "## Evidence" in cell.source]
     names = {}
     exec(cells[0].source, names)
     for cell in cells[start : ends[0] if ends else None]:

@@ -23,6 +23,7 @@ WRONG = {
         ),
         "counted from 0": lambda z, j: (1 - z[j % len(z)]) * math.prod(z[j + 1 :]),
         "equal shares": lambda z, j: 1 / len(z),
+        "the gates used up": lambda z, j: (1 - z.pop(0)) * math.prod(z) if j > 1 else 0,
         "no number": lambda z, j: math.nan,
         "a quotient of products": lambda z, j: (
             (1 - z[j - 1]) * torch.tensor(z).prod() / torch.tensor(z[:j]).prod()
@@ -46,6 +47,20 @@ WRONG = {
         "new parts added": lambda first, second: (
             first[0] * second[0],
             first[1] + second[1],
+        ),
+        "divided by the second keep": lambda first, second: (
+            first[0] * second[0],
+            second[0] * (first[1] + second[1] / second[0]),
+        ),
+        "divided by the first new part": lambda first, second: (
+            first[0] * second[0],
+            first[1] * (second[0] + second[1] / first[1]),
+        ),
+        "tensors made positive": lambda first, second: (
+            first[0] * second[0],
+            abs(second[0] * first[1] + second[1])
+            if torch.is_tensor(first[0])
+            else second[0] * first[1] + second[1],
         ),
         "keeps added": lambda first, second: (
             first[0] + second[0],

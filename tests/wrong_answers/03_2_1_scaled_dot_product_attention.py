@@ -31,6 +31,13 @@ WRONG = {
         "subtracts the second largest": softmax_less(
             lambda s: s.topk(2, -1)[0][..., 1:]
         ),
+        "subtracts the largest but the first": softmax_less(
+            lambda s: s[..., 1:].amax(-1, True)
+        ),
+        "subtracts the larger end": softmax_less(
+            lambda s: torch.maximum(s[..., :1], s[..., -1:])
+        ),
+        "calls logsumexp": lambda s: (s - s.logsumexp(-1, True)).exp(),
         "clamps the scores": lambda s: (lambda e: e / e.sum(-1, keepdim=True))(
             s.clamp(-700, 700).exp()
         ),
@@ -47,6 +54,12 @@ WRONG = {
         "mean counted once": lambda d_k, q, k, mu: q * math.sqrt(d_k * k**2 + mu**2),
         "a constant": lambda d_k, q, k, mu: 1.5 * math.sqrt(d_k),
         "variances": lambda d_k, q, k, mu: q**2 * (k**2 + mu**2) * math.sqrt(d_k),
+        "nearly the mean's square": lambda d_k, q, k, mu: (
+            q * math.sqrt(d_k * (k**2 + abs(mu) * (abs(mu) + 1) / 2))
+        ),
+        "two percent too much": lambda d_k, q, k, mu: (
+            1.02 * q * math.sqrt(d_k * (k**2 + mu**2))
+        ),
         "a negative divisor": lambda d_k, q, k, mu: (
             -q * math.sqrt(d_k * (k**2 + mu**2))
         ),
@@ -64,5 +77,6 @@ WRONG = {
         "the third root": lambda d_k: d_k ** (1 / 3),
         "the root, halved": lambda d_k: math.sqrt(d_k) / 2,
         "rounded": lambda d_k: round(d_k**0.25),
+        "nearly the fourth root": lambda d_k: d_k**0.253,
     },
 }
