@@ -33,6 +33,8 @@ def test_its_card_has_data_licence_scores_and_limits(name):
     assert licence.get(name.partition("_")[0], "CC BY 3.0") in card
     assert "## What it is not for" in card
     for split, scores in result["scores"].items():
+        if split == "test" and "bleu" not in scores:
+            continue  # a parser's card has the validation set alone
         found = float(re.search(rf"\| {split} \| ([\d.]+) ", card)[1])
         if "bleu" in scores:
             # Rounding the weights to bfloat16 moves a few words.
@@ -56,5 +58,5 @@ def test_it_translates(name, sentence, words):
 
 
 def test_an_unknown_name_is_told_which_there_are():
-    with pytest.raises(ValueError, match=r"trained model \(multi30k_en_de"):
+    with pytest.raises(ValueError, match=r"trained model \(craft_parser"):
         Translator.load("multi30k_de_en")

@@ -52,7 +52,12 @@ Samples = Callable[[nn.Module, PreparedCorpus, SearchConfig], OnValidation]
 """Returns the function to call after each validation of a model in training."""
 
 
-def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> bool:
+def train_recipe(
+    recipe: Recipe,
+    out: Path,
+    samples: Samples | None = None,
+    new_model: Callable[[ModelConfig], nn.Module] = Transformer,
+) -> bool:
     """Train by a recipe in the folder `out`; return False if a signal ended it early.
 
     If `out` holds this run already, it resumes.
@@ -62,6 +67,7 @@ def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> b
         out: The run's folder.
         samples: `inference.scores.ValidationSamples` shows and scores translations;
             without it a validation computes the loss alone.
+        new_model: Makes the model, or another with its interface to compare it with.
 
     Raises:
         ValueError: The data is missing, or `out` holds another run or something else.
@@ -92,7 +98,7 @@ def train_recipe(recipe: Recipe, out: Path, samples: Samples | None = None) -> b
                 lock.enter_context(_locked(out))
                 _open_run(recipe, RunFolder(out), corpus)
         torch.manual_seed(config.seed)
-        model = Transformer(recipe.model).to(processes.device)
+        model = new_model(recipe.model).to(processes.device)
         on_validation = samples(model, corpus, recipe.search) if samples else dict
         trainer = Trainer(
             model, stream, validation, config, out, processes, on_validation
