@@ -46,7 +46,7 @@ def test_the_page_and_the_digest_are_current():
     digest = page.digest(page.read(), page.read_decoding())
     assert page.DIGEST.read_text(encoding="utf-8") == digest, again
     assert stored_runs("table_3/base")[0]["scores"]
-    with pytest.raises(ValueError, match=r"no result; there are .*table_3/base"):
+    with pytest.raises(ValueError, match=r"not among runs; there are .*table_3/base"):
         stored_runs("table_4")
     with pytest.raises(ValueError, match=r"newstest: not decoded; there are"):
         stored_decoding("newstest")
