@@ -56,7 +56,7 @@ def stored_decoding(split: str) -> dict[str, dict[str, Any]]:
 def _stored(kind: str, name: str) -> Any:
     stored = json.loads(DIGEST.read_text(encoding="utf-8"))[kind]
     if name not in stored:
-        raise ValueError(f"{name}: not among {kind}; there are {', '.join(stored)}")
+        raise ValueError(f"no result for {name}; there are {', '.join(stored)}")
     return stored[name]
 
 
