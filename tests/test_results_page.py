@@ -46,7 +46,9 @@ def test_the_page_and_the_digest_are_current():
     digest = page.digest(page.read(), page.read_decoding())
     assert page.DIGEST.read_text(encoding="utf-8") == digest, again
     assert stored_runs("table_3/base")[0]["scores"]
-    with pytest.raises(ValueError, match=r"no result for table_4; there are .*table_3/base"):
+    with pytest.raises(
+        ValueError, match=r"no result for table_4; there are .*table_3/base"
+    ):
         stored_runs("table_4")
     with pytest.raises(ValueError, match="no result for newstest; there are"):
         stored_decoding("newstest")
