@@ -45,7 +45,7 @@ LICENCES = {
         "Text corpus (CRAFT, github.com/UCDenver-ccp/CRAFT, CC BY 3.0), biomedical "
         "articles, and from six genres of GUM (github.com/amir-zeldes/gum), with trees "
         "by a parser, CC BY 4.0, and texts under CC BY 2.5, CC BY 4.0 and CC BY-SA "
-        "3.0. Whoever passes this model on names both."
+        "3.0. If you pass this model on, name both."
     ),
 }
 """What the training data are, and on what terms they were given."""
@@ -108,9 +108,9 @@ LIMITS = {
         "rely on."
     ),
     "parser": (
-        "It knows the English of biomedical articles, and gives no tags. Of any "
-        "sentence it makes a tree, of nonsense too. It is made to look into, not to "
-        "rely on."
+        "It knows the English of biomedical articles, and gives no tags. It "
+        "writes a tree for any sentence, even for nonsense. It is made to look into, "
+        "not to rely on."
     ),
 }
 SCORING = {
@@ -126,8 +126,8 @@ SCORING = {
     ),
     "parser": (
         "Brackets are counted as EVALB counts them. `transformer-lite evaluate {name} "
-        "--data data/{name} --split {split}` scores the outputs of a search that may "
-        "write anything."
+        "--data data/{name} --split {split}` scores an unconstrained search, whose "
+        "outputs are not always trees."
     ),
 }
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}

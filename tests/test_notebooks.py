@@ -13,7 +13,6 @@ from transformer_lite.book import plots
 tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
 OLD_FORM = (
-    "01_introduction",
     "02_background",
     "03_1_encoder_and_decoder_stacks",
     "03_2_2_multi_head_attention",

@@ -278,7 +278,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "5")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    message = "process 5 of this machine has no GPU: there are 3; give torchrun"
+    message = "process 5 of this machine has no GPU: there are 3; start torchrun"
     with pytest.raises(ValueError, match=message), join_processes():
         pass
 
