@@ -458,7 +458,7 @@ FAULTS = [
     Fault(
         "another program's folder is overwritten",
         "training/run.py",
-        "if out.is_dir() and set(out.iterdir()) - {folder.lock}:",
+        "if set(kept) - {folder.lock}:",
         "if False:",
         "training/test_run.py test_cli.py",
     ),
