@@ -9,6 +9,7 @@ its folder under runs/results/.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from transformer_lite import cli
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import only_process
 from transformer_lite.inference.scores import ValidationSamples
+from transformer_lite.run_folder import RunFolder
 from transformer_lite.training.run import train_recipe
 
 STOPPED = 130
@@ -75,6 +77,8 @@ def make(run: Run) -> bool:
     with only_process(run.folder.with_suffix(".lock"), busy):
         if run.result.exists():
             return True  # another process has made it meanwhile
+        if run.begins_with and not run.folder.exists():
+            _begin_with(run)
         with evidence.session(run, at):
             try:
                 if not train_recipe(
@@ -86,6 +90,19 @@ def make(run: Run) -> bool:
                 diverged = True
         evidence.record(run, at, diverged)
     return True
+
+
+def _begin_with(run: Run) -> None:
+    """Give a run the checkpoints and the record of the run that it goes on with."""
+    earlier = next(other for other in RUNS if other.name == run.begins_with)
+    train_recipe(earlier.settings(), earlier.folder)  # at once, if it is trained
+    shutil.copyfile(earlier.sessions, run.sessions)
+    copy = run.folder.with_suffix(".partial")
+    shutil.rmtree(copy, ignore_errors=True)  # of a process that was killed
+    # The average stands for the end of a run.
+    average = shutil.ignore_patterns(RunFolder(earlier.folder).average.name)
+    shutil.copytree(earlier.folder, copy, ignore=average)
+    copy.rename(run.folder)
 
 
 def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:

@@ -64,6 +64,9 @@ class Run:
     seed: int = 1
     splits: tuple[str, ...] = ("valid",)
     """The splits that are translated and scored at the end."""
+    begins_with: str | None = None
+    """The run at whose end it begins, as if that one had been resumed with more steps:
+    its name."""
     weights: Literal["average", "last"] = "average"
     """The mean of the last checkpoints, or the last one as it is."""
     searches: tuple[tuple[int, float], ...] = ()
@@ -193,6 +196,17 @@ def _parsing() -> Iterator[Run]:
             splits=("valid", "test"),
             searches=searches,
         )
+    # The learning rate rises again after the first run's end, and falls a second time.
+    yield Run(
+        name="parsing/craft_gum_words_longer-1",
+        purpose="Parsing: the parser with labelled closing brackets, trained on",
+        corpus="craft_gum_words",
+        recipe="parsing_words",
+        changes={"train": {"max_steps": 11_800}},
+        begins_with="parsing/craft_gum_words-1",
+        splits=("valid", "test"),
+        searches=greedy,
+    )
 
 
 def _search() -> Iterator[Run]:

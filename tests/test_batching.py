@@ -192,7 +192,7 @@ def test_a_stream_goes_on_exactly_where_another_stopped(read, world_size, share)
 @pytest.mark.parametrize(("pairs", "targets"), [(0, 0), (3, 2)])
 def test_a_stream_without_a_target_for_each_source_is_refused(pairs, targets):
     src, tgt = sentences(pairs)[0], sentences(targets)[1]
-    message = f"{pairs} sources and {targets} targets make no batches; give one"
+    message = f"{pairs} sources and {targets} targets; give at least one source"
     with pytest.raises(ValueError, match=message):
         BatchStream(src, tgt, 40, seed=5)
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import jaxtyping
 import pytest
+import torch
 
 from transformer_lite import __version__
 from transformer_lite.cli import INTERRUPTED, main
@@ -21,6 +22,7 @@ from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
 from transformer_lite.run_folder import RunFolder
+from transformer_lite.training import step
 from transformer_lite.weights import average, read_weights
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -476,6 +478,17 @@ def test_evaluate_refuses_before_all_the_work(
     shown = fails(capsys, "evaluate", trained, *given)
     assert message.format(folder=tmp_path) in shown
     assert list(tmp_path.iterdir()) == [text]
+
+
+def test_evaluate_says_what_to_do_on_a_gpu_without_room(trained, capsys, monkeypatch):
+    def out_of_memory(*_):
+        raise torch.OutOfMemoryError("Tried to allocate 20 GiB")
+
+    monkeypatch.setattr(step, "validate", out_of_memory)
+    shown = fails(capsys, "evaluate", trained)
+    assert "no room for the loss" in shown
+    assert "evaluate without a GPU" in shown
+    assert "Traceback" not in shown
 
 
 # What is wrong with a run

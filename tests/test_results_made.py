@@ -123,6 +123,24 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(made, monkeypatch):
         assert read_lines(run.outputs(split)) == read_lines(SMALL.outputs(split))
 
 
+def test_a_run_goes_on_where_another_has_ended(made):
+    longer = {**SMALL.changes["train"], "max_steps": 7}
+    run = replace(
+        SMALL,
+        name="group/longer-1",
+        changes={**SMALL.changes, "train": longer},
+        begins_with=SMALL.name,
+    )
+    assert make.make(run)
+    result = read_json(run.result)
+    require_schema(result)
+    assert result["curve"][:3] == made["curve"]
+    assert [point["step"] for point in result["curve"][3:]] == [6, 7]
+    assert result["training"]["steps"] == 7
+    assert len(result["sessions"]) == 2
+    assert RunFolder(SMALL.folder).average.exists()
+
+
 def test_a_made_run_is_not_made_again(made, monkeypatch):
     monkeypatch.setattr(make, "prepare", None)
     assert make.make(SMALL)

@@ -302,8 +302,8 @@ class BatchStream:
     ) -> None:
         if not len(src) == len(tgt) > 0:
             raise ValueError(
-                f"{len(src)} sources and {len(tgt)} targets make no batches; give one "
-                "target for each source, and at least one pair"
+                f"{len(src)} sources and {len(tgt)} targets; give at least one source, "
+                "and one target for each"
             )
         if batches_per_step < 1 or batches_per_step % world_size:
             raise ValueError(

@@ -312,6 +312,7 @@ def evaluate(
     from transformer_lite.batching import fixed_batches
     from transformer_lite.data.store import PreparedCorpus
     from transformer_lite.inference.scores import bleu_of, score_outputs
+    from transformer_lite.precision import explained_out_of_memory
     from transformer_lite.training.step import validate
 
     run = find_run(folder)
@@ -333,7 +334,12 @@ def evaluate(
             require_writable(path)
     translator = search.translator(run)
     batches = fixed_batches(*sides, max(longest, recipe.train.batch_tokens))
-    report = validate(translator.model, batches, recipe.train.label_smoothing)
+    no_room = (
+        "the GPU has no room for the loss of these sentences; evaluate without a GPU "
+        "(CUDA_VISIBLE_DEVICES= transformer-lite evaluate …)"
+    )
+    with explained_out_of_memory(no_room):
+        report = validate(translator.model, batches, recipe.train.label_smoothing)
     outputs = translator.translate(sources)
     if translations:
         text = "".join(f"{line}\n" for line in outputs).encode("utf-8")

@@ -60,6 +60,15 @@ def matrix_products(precision: Precision) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+@contextmanager
+def explained_out_of_memory(message: str) -> Iterator[None]:
+    """Raise a MemoryError with this message where the GPU's memory is full."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(f"{message} ({str(error).splitlines()[0]})") from error
+
+
 def choose_device(requested: torch.device | str | None = None) -> torch.device:
     """Return the requested device, by default a GPU if there is one.
 

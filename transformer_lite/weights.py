@@ -86,7 +86,10 @@ def average(paths: Sequence[Path]) -> Weights:
     for path in paths[1:]:
         weights = read_weights(path)
         if _shapes(weights) != _shapes(total):
-            raise ValueError(f"{path}: belongs to another model than {paths[0]}")
+            raise ValueError(
+                f"{path}: has other shapes than {paths[0]}; average checkpoints of "
+                "one run"
+            )
         for name, tensor in weights.items():
             total[name] += tensor
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}

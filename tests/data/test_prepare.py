@@ -156,7 +156,7 @@ def test_no_pair_of_a_held_out_split_is_left_out(tmp_path, bad):
 
 
 def test_a_split_without_a_pair_that_can_be_used_is_refused(tmp_path):
-    message = r"train: no pair can be used \(\{'too long': 18\}\); give other text"
+    message = r"train: every pair was left out \(18 too long\); give other text"
     refused(tmp_path, message, corpus_of(), max_length=1, skip=True)
 
 

@@ -145,7 +145,7 @@ def test_a_line_that_is_too_long_is_named_and_left_empty():
 def test_a_search_without_room_for_a_bracket_is_refused():
     translator, _ = untrained("tags")
     translator.search = replace(translator.search, max_extra=2)
-    with pytest.raises(ValueError, match="leaves a tree no bracket; give at least 3"):
+    with pytest.raises(ValueError, match="no room for the brackets of a tree; give"):
         Parser(translator, False)
     translator.search = replace(translator.search, max_extra=3)
     output = Parser(translator, False).translate(SENTENCES[-1])

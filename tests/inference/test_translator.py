@@ -68,7 +68,7 @@ def test_what_takes_several_sentences_refuses_one(translator):
 
 
 def test_what_is_no_text_is_refused(translator):
-    with pytest.raises(ValueError, match="is no sentence; give text"):
+    with pytest.raises(ValueError, match="is not a string of text; give one"):
         translator.translate(["red dog", "\ud800"])
 
 

@@ -140,8 +140,10 @@ def _write_split(
                     remedy = f"give --max-length {length} or more"
                     pairs.leave_out(UnusablePair("too long", place, remedy))
     if not size:
+        reasons = ", ".join(f"{n:,} {problem}" for problem, n in pairs.left_out.items())
         raise ValueError(
-            f"{split}: no pair can be used ({dict(pairs.left_out)}); give other text"
+            f"{split}: every pair was left out ({reasons or 'it is empty'}); give "
+            "other text"
         )
     return size
 

@@ -215,8 +215,8 @@ class Parser(Translator):
         most_brackets = (search.max_extra - 1) // 2
         if most_brackets < 1:
             raise ValueError(
-                f"search.max_extra = {search.max_extra} leaves a tree no bracket; give "
-                "at least 3"
+                f"search.max_extra = {search.max_extra} leaves no room for the "
+                "brackets of a tree; give at least 3"
             )
         only_trees = _TreeModel(model, tokenizer, with_words, most_brackets, in_a_row)
         super().__init__(only_trees, tokenizer, search)

@@ -17,7 +17,12 @@ from torch import Tensor, nn
 from transformer_lite.batching import pad
 from transformer_lite.config import SearchConfig
 from transformer_lite.model import Transformer
-from transformer_lite.precision import autocast, choose_device, choose_precision
+from transformer_lite.precision import (
+    autocast,
+    choose_device,
+    choose_precision,
+    explained_out_of_memory,
+)
 from transformer_lite.run_folder import find_run
 from transformer_lite.search import Hypothesis, beam_search
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
@@ -174,13 +179,15 @@ class Translator:
         longest = max_len - search.max_extra
         if longest < 2:  # a token and EOS
             raise ValueError(
-                f"search.max_extra = {search.max_extra} leaves no sentence any room in "
-                f"model.max_len = {max_len}; give at most {max_len - 2}"
+                f"search.max_extra = {search.max_extra} leaves no room for a sentence "
+                f"in model.max_len = {max_len}; give at most {max_len - 2}"
             )
         try:
             str.encode(sentence, "utf-8")
         except (TypeError, UnicodeEncodeError):  # no string, or a lone surrogate in it
-            raise ValueError(f"{sentence!r} is no sentence; give text") from None
+            raise ValueError(
+                f"{sentence!r} is not a string of text; give one"
+            ) from None
         ids = [*self.tokenizer.encode(sentence), EOS] if sentence.strip() else []
         if len(ids) > longest:
             raise TooLongError(
@@ -206,24 +213,22 @@ class Translator:
         """Return the best outputs for one batch of sources."""
         device = self.model.encoder.embedding.weight.device
         limits = torch.tensor([len(ids) - 1 + search.max_extra for ids in sources])
-        try:
-            with autocast(_precision(device), device):
-                return beam_search(
-                    self.model.decoder.step,
-                    self.model.start(pad(sources).to(device)),
-                    limits.to(device),
-                    BOS,
-                    EOS,
-                    search.beam_size,
-                    search.alpha,
-                    self.allowed,
-                )
-        except torch.OutOfMemoryError:
-            raise MemoryError(
-                f"the GPU has no room to translate {len(sources)} sentences at once; "
-                f"give a smaller search.batch_sentences than {search.batch_sentences} "
-                "(--batch-sentences)"
-            ) from None
+        no_room = (
+            f"the GPU has no room to translate {len(sources)} sentences at once; give "
+            f"a smaller search.batch_sentences than {search.batch_sentences} "
+            "(--batch-sentences)"
+        )
+        with explained_out_of_memory(no_room), autocast(_precision(device), device):
+            return beam_search(
+                self.model.decoder.step,
+                self.model.start(pad(sources).to(device)),
+                limits.to(device),
+                BOS,
+                EOS,
+                search.beam_size,
+                search.alpha,
+                self.allowed,
+            )
 
 
 def batches_by_length(lengths: Sequence[int], batch_sentences: int) -> list[list[int]]:

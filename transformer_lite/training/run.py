@@ -7,8 +7,8 @@ Tests: tests/training/test_run.py, tests/test_cli.py
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import only_process, write_whole
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import noam_rate
+from transformer_lite.precision import explained_out_of_memory
 from transformer_lite.run_folder import RunFolder
 from transformer_lite.training.distributed import join_processes
 from transformer_lite.training.trainer import OnValidation, Trainer
@@ -76,7 +77,7 @@ def train_recipe(
     """
     # The folder is unlocked last, so that nothing delays the report of a lost process.
     with (
-        _explained_out_of_memory(recipe.train),
+        explained_out_of_memory(_no_room(recipe.train)),
         ExitStack() as lock,
         join_processes() as processes,
     ):
@@ -108,19 +109,15 @@ def train_recipe(
         return trainer.train()
 
 
-@contextmanager
-def _explained_out_of_memory(config: TrainConfig) -> Iterator[None]:
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        batch = config.batch_tokens
-        step = config.global_batch_tokens or batch
-        raise MemoryError(
-            f"the GPU's memory has no room for train.batch_tokens = {batch}; halve the "
-            f"batches and keep the step with --train.batch-tokens {batch // 2} "
-            f"--train.global-batch-tokens {step}, in another --out if this one has "
-            f"checkpoints ({str(error).splitlines()[0]})"
-        ) from error
+def _no_room(config: TrainConfig) -> str:
+    """Say what to do where a batch does not fit into the GPU's memory."""
+    batch = config.batch_tokens
+    return (
+        f"the GPU's memory has no room for train.batch_tokens = {batch}; halve the "
+        f"batches and keep the step with --train.batch-tokens {batch // 2} "
+        f"--train.global-batch-tokens {config.global_batch_tokens or batch}, in "
+        "another --out if this one has checkpoints"
+    )
 
 
 def _locked(out: Path) -> AbstractContextManager[None]:
