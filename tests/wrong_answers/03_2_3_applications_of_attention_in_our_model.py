@@ -1,69 +1,102 @@
 """Wrong answers to the exercises of 3.2.3, by check and by mistake."""
 
+import math
+
 import torch
 
 
-def places(lengths, max_len):
-    return torch.arange(max_len) < lengths[:, None]
+def same_text(document):
+    return document[:, None, :, None] == document[:, None, None, :]
 
 
-def triangle(num_queries, num_keys, shift=0):
-    return torch.ones(num_queries, num_keys, dtype=torch.bool).tril(shift)
+def past(document, shift=0):
+    length = document.size(1)
+    return torch.ones(length, length, dtype=torch.bool).tril(shift)
+
+
+def share(words, pads, gap):
+    return pads * math.exp(-gap) / (words + pads * math.exp(-gap))
 
 
 WRONG = {
-    "check_lengths": {
-        "loops": lambda n, width: torch.tensor(
-            [[[[j < k for j in range(width)]]] for k in n]
+    "check_afterwards": {
+        "does not mask": lambda w, may: w,
+        "hides without sharing anew": lambda w, may: w * may,
+        "takes a softmax of the weights": lambda w, may: w.masked_fill(
+            ~may, -math.inf
+        ).softmax(-1),
+        "takes a softmax of what is left": lambda w, may: (w * may).softmax(-1),
+        "shares the hidden part evenly": lambda w, may: (
+            (
+                w
+                + (w * ~may).sum(-1, keepdim=True)
+                / may.expand_as(w).sum(-1, keepdim=True)
+            )
+            * may
         ),
-        "loops over a list": lambda n, width: torch.tensor(
-            [[[[j < k for j in range(width)]]] for k in n.tolist()]
+        "divides by the number of keys": lambda w, may: (
+            w * may / may.expand_as(w).sum(-1, keepdim=True)
         ),
-        "takes the longest sentence for the batch's width": lambda n, width: places(
-            n, n.max()
-        )[:, None, None],
-        "counts from 1": lambda n, width: (torch.arange(1, width + 1) < n[:, None])[
-            :, None, None
-        ],
-        "reads one place of padding": lambda n, width: (
-            torch.arange(width) <= n[:, None]
-        )[:, None, None],
-        "hides the real tokens": lambda n, width: ~places(n, width)[:, None, None],
-        "hides queries": lambda n, width: places(n, width)[:, None, :, None],
-        "has no axes for heads and queries": places,
-        "is a number mask": lambda n, width: places(n, width)[:, None, None].long(),
-        "pads at the start": lambda n, width: places(n, width).flip(-1)[:, None, None],
-        "hides nothing": lambda n, width: torch.ones(len(n), 1, 1, width).bool(),
-        "has one length for all": lambda n, width: places(n[:1].expand(len(n)), width)[
-            :, None, None
-        ],
-        "sorts the sentences": lambda n, width: places(n.sort()[0], width)[
-            :, None, None
-        ],
-        "hides EOS as well": lambda n, width: places(n - 1, width)[:, None, None],
-        "has one row per query": lambda n, width: places(n, width)[
-            :, None, None
-        ].expand(-1, 1, width, -1),
-        "lays the axes out the wrong way round": lambda n, width: (
-            torch.arange(width)[:, None] < n
-        ).reshape(len(n), 1, 1, width),
+        "divides by the share that is hidden": lambda w, may: (
+            w * may / (w * ~may).sum(-1, keepdim=True)
+        ),
+        "divides each column": lambda w, may: w * may / (w * may).sum(-2, keepdim=True),
+        "divides by one sum for all": lambda w, may: w * may / (w * may).sum(),
+        "keeps what should be hidden": lambda w, may: (
+            w * ~may / (w * ~may).sum(-1, keepdim=True)
+        ),
+        "weights all keys equally": lambda w, may: (
+            may.expand_as(w) / may.expand_as(w).sum(-1, keepdim=True)
+        ),
     },
-    "check_cache": {
-        "counts from the left corner": triangle,
-        "counts from the left corner, from 1": lambda q, k: triangle(q, k, 1),
-        "does not read itself": lambda q, k: triangle(q, k, k - q - 1),
-        "reads one too far": lambda q, k: triangle(q, k, k - q + 1),
-        "hides nothing": lambda q, k: torch.ones(q, k).bool(),
-        "takes the oldest queries": lambda q, k: triangle(k, k)[:q],
-        "is transposed": lambda q, k: triangle(k, k)[k - q :].T,
-        "hides what may be read": lambda q, k: ~triangle(q, k, k - q),
-        "is square": lambda q, k: triangle(k, k),
-        "lets all new ones read each other": lambda q, k: triangle(q, k, k),
-        "reads all old ones and itself only": lambda q, k: torch.cat(
-            [torch.ones(q, k - q), torch.eye(q)], dim=1
-        ).bool(),
-        "gives each query the newest one's row": lambda q, k: triangle(k, k)[
-            -1:
-        ].expand(q, k),
+    "check_packed": {
+        "is only causal": lambda d: past(d).expand(len(d), 1, -1, -1),
+        "is not causal": same_text,
+        "does not read itself": lambda d: same_text(d) & past(d, -1),
+        "reads one too far": lambda d: same_text(d) & past(d, 1),
+        "reads the future": lambda d: same_text(d) & past(d).T,
+        "leaves the rows of padding empty": lambda d: (
+            same_text(d) & past(d) & (d != 0)[:, None, None, :]
+        ),
+        "reads texts with smaller numbers": lambda d: (
+            (d[:, None, :, None] >= d[:, None, None, :]) & past(d)
+        ),
+        "reads texts with larger numbers": lambda d: (
+            (d[:, None, :, None] <= d[:, None, None, :]) & past(d)
+        ),
+        "has no axis for the heads": lambda d: (same_text(d) & past(d))[:, 0],
+        "is for the first row alone": lambda d: (same_text(d[:1]) & past(d)).expand(
+            len(d), -1, -1, -1
+        ),
+        "hides what may be read": lambda d: ~(same_text(d) & past(d)),
+        "is a mask of numbers": lambda d: (same_text(d) & past(d)).long(),
+        "reads only the token before": lambda d: (
+            same_text(d) & past(d) & past(d, -2).logical_not()
+        ),
+        "hides only padding": lambda d: (
+            (d != 0)[:, None, None, :] & past(d) | torch.eye(d.size(1)).bool()
+        ),
+    },
+    "check_share": {
+        "is zero": lambda words, pads, gap: 0,
+        "forgets to share": lambda words, pads, gap: math.exp(-gap),
+        "has one PAD": lambda words, pads, gap: share(words, 1, gap),
+        "has one word": lambda words, pads, gap: share(1, pads, gap),
+        "leaves padding out of the sum": lambda words, pads, gap: (
+            pads * math.exp(-gap) / words
+        ),
+        "is the share of one PAD": lambda words, pads, gap: (
+            share(words, pads, gap) / pads
+        ),
+        "is the share of the words": lambda words, pads, gap: (
+            1 - share(words, pads, gap)
+        ),
+        "has the gap the wrong way round": lambda words, pads, gap: share(
+            words, pads, -gap
+        ),
+        "compares scores without exponentials": lambda words, pads, gap: (
+            pads / (words * (1 + gap) + pads)
+        ),
+        "does not care for the scores": lambda words, pads, gap: pads / (words + pads),
     },
 }
