@@ -423,7 +423,8 @@ FAULTS = [
     Fault(
         "a resumed run has forgotten the schedule",
         "training/checkpoint.py",
-        '            self.schedule.load_state_dict(training["learning_rate"])\n',
+        "            self.schedule.load_state_dict(schedule | before)\n"
+        "            self.schedule.step()\n",
         "",
         "training/test_checkpoint.py training/test_trainer.py",
     ),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from threading import Thread
 from types import SimpleNamespace
 
 import jaxtyping
@@ -341,14 +342,38 @@ def test_translate_keeps_the_lines_that_were_done_when_it_is_interrupted(
     text, out = write(tmp_path / "in", ["the", "red"]), tmp_path / "out"
     out.write_text("old")
     assert ends("translate", trained, text, "--out", out) == INTERRUPTED
-    assert (tmp_path / "out.partial").read_text() == "half\n"
+    assert (tmp_path / "out.unfinished").read_text() == "half\n"
     assert (
-        f"{out}.partial: keeps the lines translated so far" in capsys.readouterr().err
+        f"{out}.unfinished: keeps the lines translated so far"
+        in capsys.readouterr().err
     )
     assert out.read_text() == "old"
     shown = fails(capsys, "translate", trained, text, "--out", out)
-    assert "out.partial: holds the lines of a translation that was interrupted" in shown
-    assert (tmp_path / "out.partial").read_text() == "half\n"
+    assert (
+        "out.unfinished: holds the lines of a translation that was interrupted" in shown
+    )
+    assert (tmp_path / "out.unfinished").read_text() == "half\n"
+
+
+def test_an_error_before_the_first_line_leaves_nothing(trained, tmp_path, monkeypatch):
+    text, out = write(tmp_path / "in", ["the"]), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "stream", lambda *_, **__: iter([1]))  # no text
+        with pytest.raises(AttributeError):
+            run("translate", trained, text, "--out", out)
+    run("translate", trained, text, "--out", out)
+    assert out.read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_translated_as_a_file_is(trained, tmp_path):
+    pipe, out = tmp_path / "pipe", tmp_path / "out"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=["the\n"])
+    writer.start()
+    run("translate", trained, pipe, "--out", out)
+    writer.join()
+    assert out.read_text()
 
 
 def test_a_line_that_cannot_be_used_does_not_lose_the_others(trained, capsys, stdin):

@@ -1,6 +1,7 @@
 """Files and folders appear whole or not at all; a lock lets one process in."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -66,9 +67,13 @@ def test_weights_have_the_permissions_of_any_new_file(tmp_path):
 
 def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path):
     (tmp_path / "there").write_text("old")
+    # A file of the user's, and one of an interrupted process.
+    others = ["there.partial", "there.test"]
+    for name in others:
+        (tmp_path / name).touch()
     for name in ("there", "not_there"):
         require_writable(tmp_path / name)
-    assert names_in(tmp_path) == ["there"]
+    assert names_in(tmp_path) == ["there", *others]
     assert (tmp_path / "there").read_text() == "old"
 
 
@@ -83,6 +88,8 @@ def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
         require_writable(tmp_path / ("x" * 250))
     with pytest.raises(ValueError, match="a folder; give the name of a file"):
         require_writable(tmp_path)
+    with pytest.raises(ValueError, match="a device; give the name of a file"):
+        require_writable(Path(os.devnull))
 
 
 # Folders
@@ -98,7 +105,9 @@ def test_a_folder_appears_only_when_it_is_whole(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"out: cannot be made \(Not a dir.*; give"):
+    with pytest.raises(
+        ValueError, match=r"out: cannot be made \((Not a dir|File ex).*; give"
+    ):
         with new_folder(tmp_path / "file" / "out"):
             pass
 

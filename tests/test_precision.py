@@ -94,6 +94,9 @@ def test_apples_gpu_is_refused_with_a_remedy():
 
 
 def test_a_gpu_is_refused_where_there_is_none(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ValueError, match="device = cuda: PyTorch finds no GPU"):
         choose_device("cuda")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match="device = cuda:1: PyTorch finds 1 GPU"):
+        choose_device("cuda:1")

@@ -10,9 +10,9 @@ import os
 
 def main() -> None:
     """Run the command line."""
-    # By default a thread looks 300,000 times whether it has work before it sleeps.
-    # Beside other work it thus keeps a core from the thread it waits for, and a run
-    # hardly moves. 10,000 times keep the speed that a run has on an idle machine.
+    # By default an OpenMP thread without work spins 300,000 times before it sleeps. On
+    # a busy machine it so keeps a core from the thread that it waits for, and a run
+    # hardly moves. With 10,000 times, a run on an idle machine is as fast as before.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # read when PyTorch is loaded
     from transformer_lite import cli

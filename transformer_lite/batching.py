@@ -252,7 +252,7 @@ class DataPosition(NamedTuple):
     epoch: int = 0
     """Number of complete epochs."""
     batch: int = 0
-    """Number of batches of the epoch after them."""
+    """Number of batches read in the current epoch."""
 
 
 START = DataPosition()

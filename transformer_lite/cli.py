@@ -2,10 +2,10 @@
 
 Each verb is a function, and tyro makes its parameters the verb's arguments. The options
 of `train` are the fields of the configurations, with the recipe's values as defaults.
-So every name, default and help text stands once.
+So each name, default and help text is written once.
 
-PyTorch takes seconds to import. A verb imports it, and all that needs it, when its work
-begins, so that help and errors in a command come at once.
+PyTorch takes seconds to import. Each verb imports it only when its work begins, so that
+help and errors in a command come at once.
 
 Paper: §5–6
 Chapter: the_multi_gpu_trainer
@@ -30,7 +30,7 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 from transformer_lite import __version__
 from transformer_lite.config import RECIPES, Recipe, load_recipe
 from transformer_lite.data.trees import TREES, TREES_WITH_WORDS, TreeForm
-from transformer_lite.files import require_writable, write_whole
+from transformer_lite.files import require_new, require_writable, write_whole
 from transformer_lite.run_folder import RunFolder, find_run
 
 INTERRUPTED = 130
@@ -85,6 +85,7 @@ def prepare(
     from transformer_lite.data.prepare import prepare as write_corpus
     from transformer_lite.data.store import PreparedCorpus
 
+    require_new(out)  # before a download
     given = {"train": train, "valid": valid, "test": test}
     given = {split: paths for split, paths in given.items() if paths}
     form = TreeForm(leaves, not plain_closing)
@@ -250,7 +251,7 @@ def translate(
     language = run.training_data()["languages"][1]
     if file and out and file.resolve() == out.resolve():
         raise ValueError(f"{out}: is the text to translate; give another --out")
-    if file and not file.is_file():
+    if file and (file.is_dir() or not file.exists()):
         raise ValueError(
             f"{file}: no such file; give a text file, or pipe text in: "
             f'echo "…" | transformer-lite translate {folder}'
@@ -317,6 +318,8 @@ def evaluate(
 
     run = find_run(folder)
     recipe = run.recipe()
+    # A run that ends meanwhile has other default weights.
+    search = replace(search, weights=search.weights or run.default_weights())
     corpus = PreparedCorpus(data or recipe.data)
     _require_vocabulary(run, corpus)
     sources, references = corpus.text(split)
@@ -346,7 +349,7 @@ def evaluate(
         write_whole(translations, lambda partial: partial.write_bytes(text))
     scores = asdict(score_outputs(sources, references, outputs, language, tokenize))
     scores |= {"loss": report.loss, "nll": report.nll}
-    scores["weights"] = str(search.weights or run.default_weights())
+    scores["weights"] = str(search.weights)
     for name, value in scores.items():
         if isinstance(value, dict):
             value = _listed(value) or "none"
@@ -433,7 +436,7 @@ def _kept_until_whole(path: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         return
     require_writable(path)
-    unfinished = path.with_name(path.name + ".partial")
+    unfinished = path.with_name(path.name + ".unfinished")
     if unfinished.exists():
         raise ValueError(
             f"{unfinished}: holds the lines of a translation that was interrupted; "
@@ -443,7 +446,10 @@ def _kept_until_whole(path: Path | None) -> Iterator[BinaryIO]:
         with unfinished.open("wb") as file:
             yield file
     except BaseException:
-        print(f"{unfinished}: keeps the lines translated so far", file=sys.stderr)
+        if unfinished.stat().st_size:
+            print(f"{unfinished}: keeps the lines translated so far", file=sys.stderr)
+        else:
+            unfinished.unlink()
         raise
     unfinished.replace(path)
 

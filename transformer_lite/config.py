@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 Rule = tuple[Callable[[Any], bool], str]
-"""What a value must fulfil, and the remedy where it does not."""
+"""A test of a value, and the remedy if it fails."""
 
 AT_LEAST_1: Rule = (lambda value: value >= 1, "give at least 1")
 POSITIVE: Rule = (lambda value: 0 < value < math.inf, "give more than 0")
@@ -26,7 +26,7 @@ SHARE: Rule = (lambda value: 0 <= value < 1, "give 0 or more, less than 1")
 
 
 def _require(config: Any, rule: Rule, *names: str) -> None:
-    """Refuse values of these fields that break the rule; None breaks none."""
+    """Raise an error if one of these fields breaks the rule; None passes."""
     fits, remedy = rule
     for name in names:
         value = getattr(config, name)

@@ -6,10 +6,10 @@ Tests: tests/test_files.py
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
@@ -48,19 +48,32 @@ def require_writable(path: Path) -> None:
     """Check that a file can be written, before hours of work depend on it.
 
     Raises:
-        ValueError: The path is a folder, or its folder may not be written to.
+        ValueError: The path is a folder or a device, or its folder may not be written
+            to.
     """
-    if path.is_dir():
-        raise ValueError(f"{path}: a folder; give the name of a file")
-    trial = path.with_name(path.name + ".test")
+    if path.exists() and not path.is_file():
+        kind = "folder" if path.is_dir() else "device"
+        raise ValueError(f"{path}: a {kind}; give the name of a file")
     try:
-        write_whole(trial, Path.touch)
-        trial.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(prefix=path.name, dir=path.parent):
+            pass
     except OSError as error:
-        cause = error.__cause__ or error
         raise ValueError(
-            f"{path}: cannot be written ({_reason(cause)}); give another file"
+            f"{path}: cannot be written ({_reason(error)}); give another file"
         ) from error
+
+
+def require_new(out: Path) -> None:
+    """Check that a folder can be made: it has a name, and nothing has that name yet.
+
+    Raises:
+        ValueError: It has no name, or exists.
+    """
+    if not out.name:
+        raise ValueError(f'"{out}" is not a name for a new folder; give another --out')
+    if out.exists():
+        raise ValueError(f"{out}: already there; delete it or give another folder")
 
 
 @contextmanager
@@ -70,27 +83,23 @@ def new_folder(out: Path) -> Iterator[Path]:
     Raises:
         ValueError: `out` has no name, or exists.
     """
-    exists = f"{out}: already there; delete it or give another folder"
-    if not out.name:
-        raise ValueError(f'"{out}" is not a name for a new folder; give another --out')
-    if out.exists():
-        raise ValueError(exists)
-    partial = out.with_name(f"{out.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # a killed process may have left one
+    require_new(out)
     try:
-        partial.mkdir(parents=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        beside = TemporaryDirectory(
+            prefix=f"{out.name}.", suffix=".partial", dir=out.parent
+        )
     except OSError as error:
         raise ValueError(
             f"{out}: cannot be made ({_reason(error)}); give another --out, or change "
             "the folder's permissions"
         ) from error
-    try:
+    with beside as folder:
+        partial = Path(folder, out.name)  # others may read it, unlike the one around it
+        partial.mkdir()
         yield partial
-        if out.exists():  # another process was faster
-            raise ValueError(exists)
+        require_new(out)  # another process may have been faster
         partial.rename(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager

@@ -76,13 +76,16 @@ def choose_device(requested: torch.device | str | None = None) -> torch.device:
         ValueError: There is no such device, or Apple's GPU is requested. It has no
             float64, in which the search and the loss add up.
     """
-    has_gpu = torch.cuda.is_available()
+    gpus = torch.cuda.device_count()
     try:
-        device = torch.device(requested or ("cuda" if has_gpu else "cpu"))
+        device = torch.device(requested or ("cuda" if gpus else "cpu"))
     except RuntimeError:
         raise ValueError(f"device = {requested}: unknown; use cpu or cuda") from None
-    if device.type == "cuda" and not has_gpu:
-        raise ValueError(f"device = {requested}: PyTorch finds no GPU; use cpu")
+    if device.type == "cuda" and (device.index or 0) >= gpus:
+        raise ValueError(
+            f"device = {requested}: PyTorch finds {gpus or 'no'} GPU; use cpu, or a "
+            "GPU that is there"
+        )
     if device.type == "mps":
         raise ValueError(
             "device = mps: Apple's GPUs have no float64, which the search needs; "

@@ -76,11 +76,16 @@ class RunFolder:
         return self._glob("")
 
     def resumable_checkpoints(self) -> list[Path]:
-        """List the same and one that a signal caused, which no average includes."""
+        """List all checkpoints, also one that a signal caused, the oldest first."""
         return sorted([*self._glob(""), *self._glob(STOPPED)])
 
     def _glob(self, mark: str) -> list[Path]:
         return sorted(self.checkpoints.glob(f"step-{'[0-9]' * 8}{mark}.safetensors"))
+
+    def steps_taken(self) -> int:
+        """Return the step of the newest checkpoint; 0 without one."""
+        names = [path.name for path in self.resumable_checkpoints()]
+        return int(names[-1][5:13]) if names else 0
 
     def recipe(self) -> Recipe:
         """Read the recipe that the run was trained by.
@@ -204,7 +209,7 @@ class Metrics:
         return records
 
     def forget_after(self, step: int) -> None:
-        """Drop the records of later steps, which are about to be taken again."""
+        """Delete the records of later steps, because the run repeats these steps."""
         text = "".join(_line(r) for r in self.read() if r["step"] <= step)
         write_whole(self.path, lambda partial: partial.write_text(text, "utf-8"))
 

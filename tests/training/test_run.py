@@ -229,6 +229,14 @@ def test_a_run_resumes_when_its_data_has_been_moved(recipe, out, tmp_path):
     assert train_recipe(replace(recipe, data=moved), out)
 
 
+def test_fewer_steps_than_a_run_has_are_refused_and_change_nothing(recipe, out):
+    train_recipe(recipe, out)
+    before = contents(out)
+    with pytest.raises(ValueError, match="max_steps = 2 is less than the 4 steps"):
+        train_recipe(changed(recipe, "train", max_steps=2), out)
+    assert contents(out) == before
+
+
 # What cannot be trained
 
 

@@ -121,6 +121,18 @@ def test_a_second_signal_after_a_second_ends_a_run_that_hangs(tmp_path):
             run.kill()
 
 
+def test_other_signals_do_not_end_a_run(tmp_path, monkeypatch):
+    other = getattr(signal, "SIGUSR1", signal.SIGINT + 100)
+    before = signal.signal(other, lambda *_: None)
+    before_step(monkeypatch, 5, send(other))
+    before_step(monkeypatch, 6, lambda _: time.sleep(1.1))
+    before_step(monkeypatch, 7, send(other))
+    try:
+        assert trainer_of(tmp_path).train()
+    finally:
+        signal.signal(other, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_signals_old_handler_is_back_after_the_run(tmp_path, monkeypatch, number):
     before = signal.getsignal(number)
@@ -147,10 +159,14 @@ def test_a_finished_run_resumes_when_it_is_given_more_steps(tmp_path, whole):
     assert same_file(whole, tmp_path)
 
 
-def test_fewer_steps_than_a_run_has_are_refused(tmp_path):
-    train(tmp_path, max_steps=3)
-    with pytest.raises(ValueError, match="max_steps = 2 is less than the 3 steps"):
-        train(tmp_path, max_steps=2)
+def test_a_run_that_had_cooled_down_goes_on_at_the_rate_of_its_new_end(tmp_path, whole):
+    train(tmp_path, max_steps=6, cooldown_steps=2)
+    train(tmp_path, max_steps=11)
+    rates, expected = (
+        [record["rate"] for record in records(run, "rate")] for run in (tmp_path, whole)
+    )
+    assert rates[5] < expected[5]
+    assert rates[6:] == expected[6:]
 
 
 @pytest.mark.parametrize(("first", "then"), [("fp32", "fp16"), ("fp16", "fp32")])

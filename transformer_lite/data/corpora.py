@@ -380,8 +380,8 @@ def _multi30k_file(name: str) -> Path:
     text = "".join(f"{line}\n" for line in lines_of(path)).encode()
     if hashlib.sha256(text).hexdigest() != MULTI30K_SHA256[name]:
         raise ValueError(
-            f"{path}: not the published text (its checksum differs); delete it, "
-            "and it is downloaded again"
+            f"{path}: not the published text (its checksum differs); delete it. "
+            f"Without {DATA_VARIABLE} it is downloaded again"
         )
     return path
 

@@ -18,7 +18,7 @@ from transformer_lite.tokenizer import Tokenizer
 
 SIDES = ("src", "tgt")
 IDS, OFFSETS = np.dtype("<i4"), np.dtype("<i8")
-"""How ids, and where each sequence of them starts, stand in their files."""
+"""Number formats of ids, and of the offsets at which each sequence starts."""
 
 Side = TypeVar("Side", Sequences, list[str])
 

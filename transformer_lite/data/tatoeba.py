@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 HELD_OUT = 2000
-"""Most pairs that validate, and most that test; of few pairs, a twentieth each."""
+"""Most pairs in each held-out split; of a small corpus, a twentieth of its pairs."""
 LARGEST_GROUP = 4
 """Most pairs of a group from which one is held out; its others are left out."""
 MAX_CHARACTERS = 250

@@ -185,7 +185,7 @@ class _TreeModel(nn.Module):
 
 def _next_leaf(state: _State) -> Int[Tensor, "batch beams"]:
     """Return the piece of each beam's next leaf; PAD after the last."""
-    # A beam that the search has given up may say anything, so the place is clamped.
+    # Clamp the place: a beam that the search has given up may count too far.
     place = state.beams.leaves.clamp(max=state.leaves.size(1) - 1)
     return state.leaves.gather(1, place)
 
@@ -254,8 +254,13 @@ def parse(
 
     def sentences() -> Iterator[str]:
         for line in lines:
-            waiting.append(words_of(line))
-            yield " ".join(waiting[-1])
+            words = words_of(line)
+            sentence = " ".join(words)
+            pieces = translator.tokenizer.pieces(translator.tokenizer.encode(sentence))
+            # The tokenizer may read one word as several, such as a▁b.
+            read = "".join(pieces).split("▁")[1:]
+            waiting.append(words if len(words) == len(read) else read)
+            yield sentence
 
     parser = Parser(translator, with_words)
     for output in parser.stream(sentences(), warn, at_once):

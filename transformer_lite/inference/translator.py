@@ -40,9 +40,9 @@ class PairAttention(NamedTuple):
     """What attends to what in one sentence pair, in every layer and head."""
 
     source: list[str]
-    """The source's pieces, EOS the last."""
+    """The source's pieces, ending with EOS."""
     target: list[str]
-    """The target's pieces, BOS the first; after each the decoder scores the next."""
+    """The target's pieces, starting with BOS."""
     encoder: Float[Tensor, "layers heads source source"]
     decoder: Float[Tensor, "layers heads target target"]
     cross: Float[Tensor, "layers heads target source"]

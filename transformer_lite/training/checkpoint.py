@@ -1,4 +1,4 @@
-"""Checkpoints: all that changes during a run, saved and resumed from.
+"""Checkpoints: save everything that changes during a run, and resume from it.
 
 A checkpoint is a file of weights, `step-00001000.safetensors`. The newest ones have a
 second file, `step-00001000.training.pt`, with what else a run needs to resume. Neither
@@ -27,7 +27,7 @@ from transformer_lite.weights import average, load_weights, save_weights, weight
 
 RESUMABLE = 2
 """How many checkpoints keep the optimizer's state, which is twice the weights' size."""
-DELETE = "delete it and its .safetensors, and the checkpoint before takes its place"
+DELETE = "delete it and its .safetensors; training then uses the previous checkpoint"
 """What to do about a training state that cannot be used."""
 
 
@@ -123,18 +123,18 @@ class TrainingState:
             self.position = DataPosition(*training["position"])
             self.skipped = training["skipped"]
             self.optimizer.load_state_dict(training["optimizer"])
-            self.schedule.load_state_dict(training["learning_rate"])
+            # One step less, and that step again: the run's end may have changed, and
+            # with it the rate of the step that comes next.
+            schedule = training["learning_rate"]
+            before = {key: schedule[key] - 1 for key in ("last_epoch", "_step_count")}
+            self.schedule.load_state_dict(schedule | before)
+            self.schedule.step()
             if training["scaler"]:  # empty where the precision was not fp16
                 self.scaler.load_state_dict(training["scaler"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
                 f"{training_path(path)}: not the training state of this run; {DELETE}"
             ) from error
-        if self.step > self.config.max_steps:
-            raise ValueError(
-                f"train.max_steps = {self.config.max_steps} is less than the "
-                f"{self.step} steps that this run has; give more"
-            )
 
     def _checksum(self) -> int:
         """Return a number that tells states apart: step, position, weights, moments."""

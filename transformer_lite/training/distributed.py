@@ -47,7 +47,7 @@ class Processes:
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
-        """Raise on all processes the error that one of them meets in the block.
+        """Raise an error of one process inside the block on all processes.
 
         Nothing inside the block may wait for the other processes.
 
@@ -86,14 +86,14 @@ def join_processes() -> Iterator[Processes]:
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
     device = _device(int(os.environ.get("LOCAL_RANK", "0")))
-    if world_size > 1:
-        dist.init_process_group(
-            "nccl" if device.type == "cuda" else "gloo",
-            store=_meeting_point(),
-            rank=rank,
-            world_size=world_size,
-        )
     try:
+        if world_size > 1:
+            dist.init_process_group(
+                "nccl" if device.type == "cuda" else "gloo",
+                store=_meeting_point(),
+                rank=rank,
+                world_size=world_size,
+            )
         yield Processes(rank=rank, world_size=world_size, device=device)
     except RuntimeError as error:
         if world_size > 1 and _is_of_the_backend(error):
@@ -106,7 +106,7 @@ def join_processes() -> Iterator[Processes]:
             ) from error
         raise
     finally:
-        if world_size > 1:
+        if dist.is_initialized():
             dist.destroy_process_group()
 
 

@@ -75,7 +75,7 @@ def train_recipe(
         MemoryError: A batch does not fit into the GPU's memory.
         ConnectionError: Another process of the run is lost.
     """
-    # The folder is unlocked last, so that nothing delays the report of a lost process.
+    # Unlock the folder last, so that the report of a lost process comes at once.
     with (
         explained_out_of_memory(_no_room(recipe.train)),
         ExitStack() as lock,
@@ -98,9 +98,9 @@ def train_recipe(
             if processes.rank == 0:
                 lock.enter_context(_locked(out))
                 _open_run(recipe, RunFolder(out), corpus)
-        torch.manual_seed(config.seed)
-        model = new_model(recipe.model).to(processes.device)
-        on_validation = samples(model, corpus, recipe.search) if samples else dict
+            torch.manual_seed(config.seed)
+            model = new_model(recipe.model).to(processes.device)
+            on_validation = samples(model, corpus, recipe.search) if samples else dict
         trainer = Trainer(
             model, stream, validation, config, out, processes, on_validation
         )
@@ -170,6 +170,11 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
                 f"{folder.path}: holds a run on other training data than "
                 f"{corpus.folder} has now; give another --out, or the data that it "
                 "began with"
+            )
+        if recipe.train.max_steps < folder.steps_taken():
+            raise ValueError(
+                f"train.max_steps = {recipe.train.max_steps} is less than the "
+                f"{folder.steps_taken()} steps that {folder.path} has; give more"
             )
     record = data | {"languages": corpus.languages}
     for path, content in (

@@ -194,7 +194,7 @@ def _seed_dropout(seed: Sequence[int]) -> None:
 
 
 def _synchronized(objective: nn.Module, now: bool) -> AbstractContextManager:
-    """Let processes add up their gradients once a step, at its last batch."""
+    """Let processes sum their gradients at the last batch of a step only."""
     if now or not isinstance(objective, DistributedDataParallel):
         return nullcontext()
     return objective.no_sync()

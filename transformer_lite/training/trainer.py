@@ -64,16 +64,18 @@ def stop_signals() -> Iterator[list[int]]:
     writer.setblocking(False)
 
     def watch() -> None:
-        if not reader.recv(1):  # the writer is closed
-            return
-        first = time.monotonic()
-        tqdm.write(
-            "stopping after this step with a checkpoint; Ctrl-C again ends the run at "
-            "once",
-            file=sys.stderr,
-        )
-        while reader.recv(1):
-            if time.monotonic() > first + 1:
+        first = None
+        while number := reader.recv(1):  # empty once the writer is closed
+            if number[0] not in handlers:
+                continue
+            if first is None:
+                first = time.monotonic()
+                tqdm.write(
+                    "stopping after this step with a checkpoint; Ctrl-C again ends the "
+                    "run at once",
+                    file=sys.stderr,
+                )
+            elif time.monotonic() > first + 1:
                 print(
                     "ended at once, without a checkpoint", file=sys.stderr, flush=True
                 )
@@ -194,7 +196,7 @@ class Trainer:
         if self.state.step:
             tqdm.write(f"resuming after step {self.state.step:,}", file=sys.stderr)
         if not self._is_done:
-            # It averages an earlier end, and `translate` would prefer it.
+            # This average belongs to an earlier end, and `translate` would prefer it.
             self.folder.average.unlink(missing_ok=True)
 
     def _objective(self) -> nn.Module:
