@@ -1,7 +1,5 @@
 """What the book's own Sphinx extensions make of a page."""
 
-import importlib.util
-from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -9,26 +7,16 @@ import nbformat
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
+from loading import ROOT, load
 
-ROOT = Path(__file__).resolve().parents[1]
+accessible = load("_ext/accessible.py")
+chapter_facts = load("_ext/chapter_facts.py")
+chapter_head = load("_ext/chapter_head.py")
+docstrings = load("_ext/docstrings.py")
+figure_numbers = load("_ext/figure_numbers.py")
+punctuation = load("_ext/punctuation.py")
+voices = load("_ext/voices.py")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-
-
-def load(name):
-    path = ROOT / "book" / "_ext" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"book_ext_{name}", path)
-    extension = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(extension)
-    return extension
-
-
-accessible = load("accessible")
-chapter_facts = load("chapter_facts")
-chapter_head = load("chapter_head")
-docstrings = load("docstrings")
-figure_numbers = load("figure_numbers")
-punctuation = load("punctuation")
-voices = load("voices")
 
 
 def page(*children):

@@ -1,15 +1,9 @@
 """A built page that loads anything from another server is refused."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
+from loading import load
 
-ROOT = Path(__file__).resolve().parents[1]
-TOOL = ROOT / "book" / "tools" / "check_pages.py"
-spec = importlib.util.spec_from_file_location("book_tools_check_pages", TOOL)
-tool = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tool)
+tool = load("tools/check_pages.py")
 
 
 @pytest.fixture

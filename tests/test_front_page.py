@@ -1,36 +1,21 @@
 """The front page: the drawing of the model, the cards of the chapters, the hours."""
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
+from loading import ROOT, load
 
 from transformer_lite import Translator
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "book" / "how_to_read.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
-
-def load(path):
-    spec = importlib.util.spec_from_file_location(f"book_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    found_before = list(sys.path)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path[:] = found_before
-    return module
-
-
-front_page = load(ROOT / "book" / "_ext" / "front_page.py")
+front_page = load("_ext/front_page.py")
 draw_model, make_map = front_page.draw_model, front_page.make_map
 WRITTEN = sorted(path.stem for path in make_map.NOTEBOOKS.glob("*.ipynb"))
 

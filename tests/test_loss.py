@@ -93,22 +93,6 @@ def test_negative_log_likelihood_is_a_measure_that_no_smoothing_changes(
     assert not nll.requires_grad
 
 
-@examples
-@given(seeds, st.lists(st.integers(1, 11), min_size=2, max_size=5))
-def test_loss_of_a_padded_batch_is_the_sum_of_its_members(seed, lengths):
-    members = [some_logits(seed + i, length) for i, length in enumerate(lengths)]
-    logits = torch.zeros(len(lengths), max(lengths), VOCAB, dtype=torch.float64)
-    labels = torch.full((len(lengths), max(lengths)), PAD)
-    for row, (one_logits, one_labels) in enumerate(members):
-        logits[row, : len(one_labels)] = one_logits.detach()
-        labels[row, : len(one_labels)] = one_labels
-    together = label_smoothed_loss(logits, labels, 0.1, PAD)
-    alone = [label_smoothed_loss(*member, 0.1, PAD) for member in members]
-    assert_close(together.loss, sum(sums.loss for sums in alone), **EXACT)
-    assert_close(together.nll, sum(sums.nll for sums in alone), **EXACT)
-    assert together.tokens.item() == sum(lengths)
-
-
 def test_the_padding_id_is_the_given_one():
     logits, labels = some_logits(9)
     labels[:3] = 4

@@ -259,18 +259,3 @@ def test_biases_start_at_zero_and_matrices_within_glorots_bound():
         bound = (6 / sum(module.weight.shape)) ** 0.5
         assert 0.8 * bound < module.weight.abs().max() <= bound
         assert module.bias is None or not module.bias.any()
-
-
-# Limits
-
-
-@pytest.mark.parametrize(("src_len", "tgt_len"), [(20, 3), (3, 20)])
-def test_a_sequence_that_is_too_long_gives_a_clear_error(model, src_len, tgt_len):
-    with pytest.raises(ValueError, match="20 tokens is longer than max_len = 19; sho"):
-        model(torch.full((1, src_len), 5), torch.full((1, tgt_len), 5))
-
-
-def test_a_step_beyond_max_len_gives_a_clear_error(model):
-    state = model.start(SRC)._replace(length=19)
-    with pytest.raises(ValueError, match="20 tokens is longer than max_len = 19"):
-        model.decoder.step(torch.full((2, 1), 5), state)

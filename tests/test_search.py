@@ -121,17 +121,6 @@ def test_the_best_extensions_are_the_best_of_all(seed, beams, vocab, k):
 
 
 @examples
-@given(seeds, max_lengths, st.integers(1, 5), st.floats(0, 2))
-def test_log_prob_and_score_are_those_of_the_output(seed, lengths, beam_size, alpha):
-    chain = MarkovChain(len(lengths), seed)
-    for sentence, found in enumerate(search_chain(chain, lengths, beam_size, alpha)):
-        log_prob = chain.log_prob(sentence, found.ids)
-        penalty = length_penalty(len(found.ids) + 1, alpha)
-        assert found.log_prob == pytest.approx(log_prob, abs=1e-4)
-        assert found.score == pytest.approx(log_prob / penalty, abs=1e-4)
-
-
-@examples
 @given(seeds, max_lengths)
 def test_greedy_search_takes_the_likeliest_token_every_time(seed, lengths):
     chain = MarkovChain(len(lengths), seed)
@@ -144,39 +133,6 @@ def test_greedy_search_takes_the_likeliest_token_every_time(seed, lengths):
             expected.append(token)
             before, last = last, token
         assert found.ids == expected
-
-
-@examples
-@given(seeds, max_lengths, st.integers(1, 5), st.sampled_from([0.0, 0.6, 2.0]))
-def test_a_batch_finds_what_its_sentences_find_alone(seed, lengths, beam_size, alpha):
-    chain = MarkovChain(len(lengths), seed)
-    alone = []
-    for sentence, length in enumerate(lengths):
-        single = MarkovChain(1, seed)
-        single.table = chain.table[[sentence]]
-        alone += search_chain(single, [length], beam_size, alpha)
-    together = search_chain(chain, lengths, beam_size, alpha)
-    assert [tuple(found) for found in together] == approximately(alone)
-
-
-@examples
-@given(seeds, max_lengths, st.integers(1, 5))
-def test_an_output_has_at_most_max_length_tokens_with_its_eos(seed, lengths, beam_size):
-    chain = MarkovChain(len(lengths), seed)
-    chain.table[..., CHAIN_EOS] -= 7  # talkative
-    found = search_chain(chain, lengths, beam_size, 0.6)
-    assert all(len(f.ids) < n for f, n in zip(found, lengths, strict=True))
-    assert not {CHAIN_BOS, CHAIN_EOS} & {token for f in found for token in f.ids}
-
-
-def test_a_beam_finds_what_greedy_search_misses():
-    """A likely first word that leads to nothing likely."""
-    chain = MarkovChain(sentences=1, seed=5)
-    chain.table[:] = torch.tensor([-math.inf, 0.0, 0.0, 0.0, 0.0])
-    chain.table[0, CHAIN_BOS, CHAIN_BOS] = torch.tensor([-math.inf, -9, 1.0, 0.9, -9])
-    chain.table[0, CHAIN_BOS, 3] = torch.tensor([-math.inf, 9.0, 0.0, 0.0, 0.0])
-    assert search_chain_greedily(chain, [5])[0].ids[0] == 2
-    assert search_chain(chain, [5], 2, 0.0)[0].ids == [3]
 
 
 def test_an_output_that_ends_leaves_its_place_to_an_unfinished_one():
