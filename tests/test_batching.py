@@ -1,7 +1,6 @@
 """Batches hold every pair once, within their budget and with little padding."""
 
 import re
-import time
 from itertools import islice
 
 import numpy as np
@@ -84,13 +83,6 @@ def test_a_batch_ends_where_the_next_pair_would_not_fit(lengths, budget):
     pairs = np.arange(len(lengths))
     batches = batching.cut_to_fit(pairs, np.array(lengths), budget)
     assert [len(batch) for batch in batches] == cut_one_by_one(lengths, budget)
-
-
-def test_an_epoch_of_a_million_pairs_is_cut_in_seconds():
-    src, tgt = multi30k_like(1_000_000)
-    begin = time.process_time()
-    token_buckets(src, tgt, 25_000, (1, 0))
-    assert time.process_time() - begin < 3
 
 
 def multi30k_like(count):
@@ -238,9 +230,7 @@ def test_processes_that_cannot_share_a_step_evenly_are_told_a_size_that_works(
 
 def test_a_step_smaller_than_a_batch_is_refused():
     config = TrainConfig(batch_tokens=3125, global_batch_tokens=3124)
-    with pytest.raises(
-        ValueError, match=r"= 3124 is less than train\.batch_tokens = 3"
-    ):
+    with pytest.raises(ValueError, match=r"less than train\.batch_tokens = 3125"):
         batches_per_step(config, 1)
 
 

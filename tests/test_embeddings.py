@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import settings
 from oracles import encoding_by_loops
 from torch.testing import assert_close
 
@@ -18,7 +17,6 @@ from transformer_lite.embeddings import (
 
 LENGTH, D_MODEL = 29, 22
 
-examples = settings(max_examples=30, deadline=None, derandomize=True)
 both_kinds = pytest.mark.parametrize("kind", POSITIONS.values(), ids=POSITIONS.keys())
 
 

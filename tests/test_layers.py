@@ -7,6 +7,7 @@ from oracles import (
     decoder_layer_pairs,
     encoder_layer_pairs,
     largest_gradient_gap,
+    torch_shape,
 )
 from torch import nn
 from torch.testing import assert_close
@@ -18,15 +19,6 @@ from transformer_lite.tokenizer import PAD
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 CONFIG = ModelConfig(d_model=15, num_heads=3, d_ff=23, dropout=0.0)
-THEIR_SHAPE = {
-    "d_model": 15,
-    "nhead": 3,
-    "dim_feedforward": 23,
-    "dropout": 0.0,
-    "batch_first": True,
-    "norm_first": False,
-    "dtype": torch.float64,
-}
 MEMORY_MASK = padding_mask(torch.tensor([[5] * 7, [5] * 4 + [PAD] * 3]), PAD)
 CAUSAL = causal_mask(11)
 
@@ -48,14 +40,16 @@ def some_vectors(length, seed):
 
 @pytest.fixture
 def encoder_layers():
-    ours, theirs = some_layer(EncoderLayer), nn.TransformerEncoderLayer(**THEIR_SHAPE)
+    ours = some_layer(EncoderLayer)
+    theirs = nn.TransformerEncoderLayer(**torch_shape(CONFIG))
     copy_weights(encoder_layer_pairs(ours, theirs), theirs)
     return ours, theirs
 
 
 @pytest.fixture
 def decoder_layers():
-    ours, theirs = some_layer(DecoderLayer), nn.TransformerDecoderLayer(**THEIR_SHAPE)
+    ours = some_layer(DecoderLayer)
+    theirs = nn.TransformerDecoderLayer(**torch_shape(CONFIG))
     copy_weights(decoder_layer_pairs(ours, theirs), theirs)
     return ours, theirs
 
@@ -93,15 +87,3 @@ def test_dropout_falls_on_the_sublayers_output_alone():
     x, output = torch.randn(2, 3, 101), torch.randn(2, 3, 101)
     module = AddAndNorm(101, dropout=1.0)  # everything is dropped
     assert_close(module(x, output), module.norm(x))
-
-
-def test_a_step_of_a_decoder_layer_is_the_last_position_of_forward():
-    layer, memory = some_layer(DecoderLayer), some_vectors(7, seed=2)
-    x = some_vectors(11, seed=1)
-    past = layer.self_attention.keys_and_values(x[:, :10])
-    projected = layer.cross_attention.keys_and_values(memory)
-    own_past = CAUSAL[None, None, 10:].expand(len(x), -1, -1, -1)
-    stepped, grown = layer.step(x[:, 10:], past, own_past, projected, MEMORY_MASK)
-    expected = layer(x, memory, CAUSAL, MEMORY_MASK)[:, 10:]
-    assert_close(stepped, expected, **EXACT)
-    assert_close(grown, layer.self_attention.keys_and_values(x), **EXACT)

@@ -207,30 +207,7 @@ def test_an_id_beyond_the_vocabulary_is_named(model, id_):
             asked()
 
 
-# The shared matrix
-
-
-def test_one_matrix_is_shared_and_counted_once(model):
-    under_every_name = dict(model.named_parameters(remove_duplicate=False))
-    matrices = [p for p in under_every_name.values() if p.shape == (29, 15)]
-    assert len(matrices) == 2
-    assert matrices[0].data_ptr() == matrices[1].data_ptr()
-    once_too_often = sum(p.numel() for p in under_every_name.values())
-    assert model.num_parameters() == once_too_often - 29 * 15
-
-
 # Training
-
-
-def test_a_gradient_reaches_every_parameter():
-    model = some_model(positions="learned")
-    model(SRC, TGT).sin().sum().backward()
-    untouched = {
-        name
-        for name, parameter in model.named_parameters()
-        if parameter.grad is None or not parameter.grad.any()
-    }
-    assert not untouched
 
 
 def test_dropout_acts_in_training_only():

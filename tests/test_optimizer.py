@@ -1,7 +1,5 @@
 """The learning rate of Equation 3, and the optimizer of Section 5.3."""
 
-import doctest
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 from oracles import rate_in_words
 from torch import nn, optim
 
-from transformer_lite import optimizer
 from transformer_lite.optimizer import adam, noam_rate, noam_schedule
 
 examples = settings(max_examples=40, deadline=None, derandomize=True)
@@ -61,19 +58,3 @@ def test_adam_has_the_papers_beta_and_epsilon():
     assert settings_of_adam["betas"] == (0.9, 0.98)
     assert settings_of_adam["eps"] == 1e-9
     assert settings_of_adam["weight_decay"] == 0
-
-
-def test_first_step_of_adam_is_as_long_as_the_first_rate():
-    weight = nn.Parameter(torch.tensor([5.0, 7.0]))
-    optimizer = adam([weight], rate=1.0)
-    noam_schedule(optimizer, d_model=32, warmup=7)
-    (weight * torch.tensor([11.0, -13.0])).sum().backward()
-    optimizer.step()
-    rate = rate_in_words(1, 32, 7)
-    assert weight.tolist() == pytest.approx([5 - rate, 7 + rate])
-
-
-def test_doctests_of_the_module_run():
-    results = doctest.testmod(optimizer)
-    assert results.attempted >= 1
-    assert results.failed == 0

@@ -60,11 +60,6 @@ def test_a_damaged_record_of_the_training_data_is_named(tmp_path, content):
         RunFolder(tmp_path).training_data()
 
 
-def test_a_missing_run_is_named(tmp_path):
-    with pytest.raises(ValueError, match="nowhere: holds no run; give a folder that"):
-        RunFolder(tmp_path / "nowhere").recipe()
-
-
 @pytest.mark.parametrize("content", ["", "[]", "7", "{}", '{"data": 3}', '"a"'])
 def test_a_damaged_configuration_is_named(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
@@ -94,10 +89,6 @@ def test_records_come_back_in_order(metrics):
         {"step": 1, "loss": 2.5},
         {"step": 2, "translations": strange},
     ]
-
-
-def test_a_run_without_records_has_none(metrics):
-    assert metrics.read() == []
 
 
 def test_forgetting_leaves_the_steps_up_to_the_checkpoint(metrics):

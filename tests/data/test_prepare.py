@@ -152,10 +152,6 @@ def test_a_split_without_a_pair_that_can_be_used_is_refused(tmp_path):
     refused(tmp_path, message, corpus_of(), max_length=1, skip=True)
 
 
-def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path):
-    refused(tmp_path, r"vocab_size = 5000 .* at most", corpus_of(), vocab_size=5000)
-
-
 # Trees
 
 BANK = [

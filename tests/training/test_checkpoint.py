@@ -41,11 +41,6 @@ def state(tmp_path):
     return path
 
 
-def test_a_missing_training_state_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"t\.training\.pt: not found, .*one common"):
-        load_training(tmp_path / "t.training.pt")
-
-
 def test_a_training_state_cut_short_anywhere_is_named_with_a_remedy(state):
     whole = state.read_bytes()
     for length in range(0, len(whole), 29):

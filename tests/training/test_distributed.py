@@ -265,15 +265,6 @@ def test_a_sum_is_the_same_on_each_process_and_leaves_its_own_tensor(two_process
     assert [found["own"].tolist() for found in two_processes] == [[5, 7], [6, 7]]
 
 
-def test_a_process_that_is_alone_sums_nothing(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    with join_processes() as processes:
-        assert (processes.rank, processes.world_size) == (0, 1)
-        assert processes.sum(torch.tensor([7])).tolist() == [7]
-        assert not dist.is_initialized()
-
-
 def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "5")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

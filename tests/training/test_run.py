@@ -14,7 +14,6 @@ from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.prepare import prepare
 from transformer_lite.inference import scores
 from transformer_lite.inference.scores import ValidationSamples
-from transformer_lite.inference.translator import Translator
 from transformer_lite.run_folder import RunFolder
 from transformer_lite.training import trainer
 from transformer_lite.training.run import train_recipe
@@ -67,12 +66,6 @@ def recorded(out, name):
 
 def contents(folder):
     return {p: p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-def test_a_run_has_all_that_translating_needs(recipe, out):
-    assert train_recipe(recipe, out)
-    moved = Translator.load(out.rename(out.with_name("moved")))
-    assert len(moved.translate(["one two"])) == 1
 
 
 def test_a_run_knows_its_recipe_its_languages_and_the_vocabularys_size(recipe, out):

@@ -33,7 +33,7 @@ from transformer_lite.run_folder import RunFolder, training_path
 from transformer_lite.training import trainer
 from transformer_lite.training.checkpoint import load_training
 from transformer_lite.training.step import LossReport, train_step
-from transformer_lite.weights import average, load_weights, read_weights
+from transformer_lite.weights import load_weights, read_weights
 
 
 @pytest.fixture(scope="module")
@@ -176,12 +176,6 @@ def test_a_run_leaves_its_last_checkpoints_and_nothing_half_written(whole):
     ]
 
 
-def test_the_average_is_that_of_the_last_checkpoints(whole):
-    folder = RunFolder(whole)
-    expected = average(folder.step_checkpoints())
-    assert same_weights(read_weights(folder.average), expected)
-
-
 def test_resuming_removes_the_average_of_an_earlier_end(tmp_path, monkeypatch):
     train(tmp_path, max_steps=3)
     assert names(tmp_path, "average.safetensors")
@@ -242,13 +236,6 @@ def test_dropout_is_on_in_training(tmp_path, whole):
     assert not same_file(whole, tmp_path)
 
 
-def test_progress_shows_speed_loss_rate_and_time_left(tmp_path, capsys):
-    train(tmp_path)
-    shown = capsys.readouterr().err
-    assert re.search(r"tokens/s, train_loss \d+\.\d+, rate \d", shown)
-    assert re.search(r"11/11 \[\d+:\d+<\d+:\d+", shown)
-
-
 # Losses that are no numbers, and fp16
 
 
@@ -301,16 +288,6 @@ def test_fp16_ends_the_run_when_no_scale_helps(tmp_path, monkeypatch):
 
 
 # The caller's model
-
-
-def test_after_training_the_decoder_heeds_other_masks_too(tmp_path):
-    attention = train(tmp_path).model.decoder.layers[0].self_attention
-    vectors = torch.randn(1, 5, 6, requires_grad=True)
-    into_the_future = torch.ones(1, 1, 5, 5, dtype=torch.bool).triu()
-    with torch.no_grad():
-        expected = attention(vectors, vectors, into_the_future)
-    found = attention(vectors, vectors, into_the_future)
-    torch.testing.assert_close(found, expected)
 
 
 COMPILED = """
