@@ -202,9 +202,7 @@ def test_a_stream_whose_processes_cannot_share_a_step_is_refused(per_step, world
         (25_000, 3000, 2, 8),
     ],
 )
-def test_batches_of_a_step_do_not_depend_on_the_number_of_processes(
-    whole, batch, world_size, expected
-):
+def test_processes_share_the_batches_of_a_step(whole, batch, world_size, expected):
     config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
     assert batches_per_step(config, world_size) == expected
 
@@ -212,9 +210,7 @@ def test_batches_of_a_step_do_not_depend_on_the_number_of_processes(
 @pytest.mark.parametrize(
     ("whole", "batch", "world_size"), [(25_000, 3125, 3), (None, 25_000, 8)]
 )
-def test_processes_that_cannot_share_a_step_evenly_are_told_a_size_that_works(
-    whole, batch, world_size
-):
+def test_processes_that_cannot_share_a_step_are_told_a_size(whole, batch, world_size):
     config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
     message = f"{world_size} processes cannot share .* that divides"
     with pytest.raises(ValueError, match=message) as error:

@@ -107,9 +107,7 @@ def test_prepare_refuses_bad_text_and_leaves_nothing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("given", "size"), [([], 37_000), (["--vocab-size", 99], 99)])
-def test_wmt14_has_the_papers_vocabulary_unless_one_says_otherwise(
-    tmp_path, monkeypatch, capsys, given, size
-):
+def test_wmt14_has_the_papers_vocabulary(tmp_path, monkeypatch, capsys, given, size):
     pairs = [SentencePair(line, line) for line in sentences(60)]
     corpus = Corpus("wmt14", dict.fromkeys(("train", "valid"), pairs))
     monkeypatch.setattr("transformer_lite.data.corpora.load_corpus", lambda *_: corpus)
@@ -149,9 +147,7 @@ def test_the_toy_corpus_is_prepared_and_trained_on(tmp_path, monkeypatch, capsys
     assert (config["train"]["max_steps"], config["model"]["num_layers"]) == (3, 2)
 
 
-def test_a_signal_ends_training_and_the_same_command_resumes_it(
-    data, tmp_path, monkeypatch, capsys
-):
+def test_the_same_command_resumes_a_stopped_run(data, tmp_path, monkeypatch, capsys):
     command = ["train", recipe_in(tmp_path, data, 4), "--out", tmp_path / "run"]
     command += ["--train.validate-every", 2]
     with monkeypatch.context() as patch:
@@ -179,9 +175,7 @@ def test_an_option_may_be_unset(monkeypatch):
 # average
 
 
-def test_average_takes_as_many_of_the_last_checkpoints_as_the_run_or_as_asked_for(
-    begun, capsys
-):
+def test_average_takes_the_runs_number_or_the_one_asked_for(begun, capsys):
     folder, recipe = RunFolder(begun), begun.parent / "recipe.toml"
     every_step = ["--train.checkpoint-every", 1, "--train.max-steps", 6]
     run("train", recipe, "--out", begun, *every_step)
@@ -240,9 +234,7 @@ def test_a_trained_model_copies_unseen_sentences_from_file_to_file(trained, tmp_
     assert {path.name for path in tmp_path.iterdir()} == {"in", "out"}
 
 
-def test_translate_keeps_the_lines_that_were_done_when_it_is_interrupted(
-    trained, capsys, tmp_path, monkeypatch
-):
+def test_an_interrupted_translation_is_kept(trained, capsys, tmp_path, monkeypatch):
     def stream(*_, **__):
         yield "half"
         raise KeyboardInterrupt
@@ -290,9 +282,7 @@ class Feed(io.RawIOBase):
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_behind_a_terminal_each_line_is_answered_at_once(
-    trained, monkeypatch, capsys, terminal
-):
+def test_a_terminal_is_answered_line_by_line(trained, monkeypatch, capsys, terminal):
     feed = Feed([b"the\n", b"a\n", b"dog\n"], terminal)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=feed))
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
@@ -456,9 +446,7 @@ def test_a_command_is_answered_without_a_traceback(capsys, words, status, messag
     assert message in (shown.err if status else shown.out)
 
 
-def test_want_of_memory_is_one_line_and_our_own_mistakes_are_not_hidden(
-    begun, capsys, monkeypatch
-):
+def test_want_of_memory_is_one_line_and_our_mistakes_show(begun, capsys, monkeypatch):
     errors = [MemoryError("step 3: give smaller batches"), RuntimeError("a mistake")]
 
     def spoil(*_):

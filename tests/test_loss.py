@@ -36,9 +36,7 @@ def gradient_of(loss, logits):
 
 @examples
 @given(seeds, smoothings, st.integers(0, 5))
-def test_loss_and_gradient_are_pytorchs_with_smoothing_times_v_over_v_minus_1(
-    seed, smoothing, padding
-):
+def test_loss_and_gradient_are_pytorchs_with_more_smoothing(seed, smoothing, padding):
     logits, labels = some_logits(seed, padding=padding)
     loss = label_smoothed_loss(logits, labels, smoothing, PAD).loss
     expected = F.cross_entropy(
@@ -83,9 +81,7 @@ def test_loss_is_summed_in_fp32_at_least(dtype, expected):
 
 @examples
 @given(seeds, st.floats(0, 0.9), st.integers(0, 6))
-def test_negative_log_likelihood_is_a_measure_that_no_smoothing_changes(
-    seed, smoothing, padding
-):
+def test_negative_log_likelihood_is_not_smoothed(seed, smoothing, padding):
     logits, labels = some_logits(seed, padding=padding)
     nll = label_smoothed_loss(logits, labels, smoothing, PAD).nll
     expected = F.cross_entropy(logits, labels, ignore_index=PAD, reduction="sum")

@@ -138,9 +138,7 @@ def test_cached_steps_are_the_full_forward(positions, attention):
 
 @examples
 @given(st.data())
-def test_cached_steps_follow_beams_that_are_reordered_and_sentences_that_leave(
-    model, data
-):
+def test_cached_steps_follow_reordered_beams_and_leaving_sentences(model, data):
     src_ids, outputs = torch.cat([SRC, SRC[:1].flip(1)]), [[[]], [[]], [[]]]
     state, last_ids = model.start(src_ids), torch.full((3, 1), BOS)
     for _ in range(data.draw(st.integers(1, 4))):

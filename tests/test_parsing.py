@@ -73,9 +73,7 @@ def table_of(shown):
     return dict(line.split(maxsplit=1) for line in shown.splitlines())
 
 
-def test_a_trained_parser_finds_the_brackets_of_unseen_sentences(
-    trained, tmp_path, capsys
-):
+def test_a_trained_parser_brackets_unseen_sentences(trained, tmp_path, capsys):
     written = ["--json", tmp_path / "scores.json", "--translations", tmp_path / "out"]
     run("evaluate", trained, *written)
     scores = json.loads((tmp_path / "scores.json").read_text())
@@ -136,9 +134,7 @@ def test_prepare_writes_trees_in_the_form_that_is_asked_for(files, tmp_path):
         (["files", "--plain-closing"], "--leaves and --plain-closing are for trees"),
     ],
 )
-def test_prepare_refuses_what_makes_no_sense_of_trees(
-    files, tmp_path, capsys, arguments, message
-):
+def test_prepare_trees_refuses_nonsense(files, tmp_path, capsys, arguments, message):
     given = files if arguments != ["trees"] else []
     shown = fails(capsys, "prepare", *arguments, *given, "--out", tmp_path / "out")
     assert message in shown

@@ -75,9 +75,7 @@ def test_a_small_beam_finds_what_the_definition_finds(seed, lengths, beam_size, 
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
-def test_a_sentence_that_is_done_finds_nothing_more_while_it_waits_in_the_batch(
-    beam_size,
-):
+def test_a_sentence_that_is_done_finds_nothing_more_in_its_batch(beam_size):
     # Four of forty end early: too few to leave. With α = 10 a longer output would win.
     chain = MarkovChain(sentences=40, seed=1)
     chain.table[4:, ..., CHAIN_EOS] = -20.0

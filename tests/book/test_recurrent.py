@@ -30,8 +30,9 @@ def some_model(attention, dropout=0.0):
     return model
 
 
-MODELS = {"one vector": some_model(False), "attention": some_model(True)}
-both = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.fixture(scope="module", params=[False, True], ids=["one vector", "attention"])
+def model(request):
+    return some_model(attention=request.param)
 
 
 def test_additive_attention_is_a_loop_over_plain_numbers():
@@ -58,7 +59,6 @@ def test_additive_attention_is_a_loop_over_plain_numbers():
 # What must not change
 
 
-@both
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(sentences, sentences), min_size=2, max_size=5))
 def test_a_batch_gives_the_logits_of_its_sentences_one_by_one(model, pairs):
@@ -70,7 +70,6 @@ def test_a_batch_gives_the_logits_of_its_sentences_one_by_one(model, pairs):
         assert_close(together[row, : len(alone)], alone, **EXACT)
 
 
-@both
 def test_a_future_token_changes_no_earlier_logit(model):
     changed = TGT.clone()
     changed[:, 3:] = 28
@@ -79,7 +78,6 @@ def test_a_future_token_changes_no_earlier_logit(model):
     assert (after[:, 3:] - before[:, 3:]).abs().min() > 1e-9
 
 
-@both
 @pytest.mark.parametrize("place", range(7))
 def test_every_source_token_can_change_the_first_logit(model, place):
     changed = SRC.clone()
@@ -93,7 +91,7 @@ def test_every_source_token_can_change_the_first_logit(model, place):
 
 
 def test_without_attention_the_context_is_one_vector_at_every_step():
-    model = MODELS["one vector"]
+    model = some_model(attention=False)
     state = model.start(SRC)
     first, _ = model.decoder.look(state)
     _, state = model.decoder.step(torch.tensor([[9], [10]]), state)
@@ -106,7 +104,6 @@ def test_without_attention_the_context_is_one_vector_at_every_step():
 # Search
 
 
-@both
 def test_beams_that_are_reordered_and_sentences_that_leave_keep_their_past(model):
     state = model.start(SRC).reorder(torch.zeros(2, 3, dtype=torch.long))
     second = torch.tensor([[4, 5, 6], [7, 8, 9]])

@@ -300,9 +300,7 @@ def test_gradients_are_summed_once_a_step_and_not_with_every_batch(two_processes
     assert [found["sums"] for found in two_processes] == [1, 1]
 
 
-def test_a_recipe_takes_the_same_steps_on_one_process_and_on_two(
-    two_processes, tmp_path
-):
+def test_one_process_and_two_take_the_same_steps_of_a_recipe(two_processes, tmp_path):
     expected = trained(ONE_CPU, tmp_path / "run")
     for found in two_processes:
         assert_close(found["trained"], expected, **EXACT)

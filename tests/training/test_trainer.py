@@ -55,9 +55,7 @@ def training_state(run):
 
 @pytest.mark.parametrize("steps", [(2,), (10,), (4, 3), (2, 2, 5)], ids=str)
 @pytest.mark.parametrize("how", ["crash", signal.SIGTERM])
-def test_an_interrupted_run_ends_as_a_whole_one(
-    whole, tmp_path, monkeypatch, steps, how
-):
+def test_a_broken_off_run_ends_as_a_whole_one(whole, tmp_path, monkeypatch, steps, how):
     for step in steps:
         interrupt(tmp_path, monkeypatch, step, how)
     train(tmp_path)
@@ -72,9 +70,7 @@ def test_an_interrupted_run_ends_as_a_whole_one(
 
 
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT] * 2])
-def test_a_signal_is_announced_and_ends_the_run_with_a_checkpoint(
-    tmp_path, monkeypatch, capsys, numbers
-):
+def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, capsys, numbers):
     # torchrun passes Ctrl-C on, so that it comes twice within a moment.
     before_step(monkeypatch, 5, send(*numbers))
     assert not trainer_of(tmp_path).train()
@@ -183,9 +179,7 @@ def test_resuming_removes_the_average_of_an_earlier_end(tmp_path, monkeypatch):
     assert not names(tmp_path, "average.safetensors")
 
 
-def test_the_best_checkpoint_is_that_of_the_lowest_loss_even_of_a_resumed_run(
-    tmp_path, monkeypatch
-):
+def test_the_best_checkpoint_has_the_lowest_loss_of_all_sessions(tmp_path, monkeypatch):
     losses = iter([5.0, 3.0, 4.0, 3.5, 3.25, 6.0])
     monkeypatch.setattr(
         trainer, "validate", lambda *_: LossReport(next(losses), 1.0, 7)
@@ -207,9 +201,7 @@ def test_metrics_have_one_record_for_each_step_and_each_validation(whole):
     assert validations == [2, 4, 6, 8, 10, 11]
 
 
-def test_rates_are_those_of_equation_3_and_cool_down_where_the_recipe_asks_for_it(
-    tmp_path,
-):
+def test_rates_are_those_of_equation_3_and_cool_down_if_asked(tmp_path):
     train(tmp_path, cooldown_steps=4)
     rates = [record["rate"] for record in records(tmp_path, "rate")]
     shares = [*[1] * 8, 3 / 4, 2 / 4, 1 / 4]
@@ -245,9 +237,7 @@ def spoil(model, value=math.nan):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_ends_the_run_with_a_remedy(
-    whole, tmp_path, monkeypatch, value
-):
+def test_a_loss_that_is_no_number_ends_the_run(whole, tmp_path, monkeypatch, value):
     batch = next(islice(trainer_of(tmp_path).stream.steps(), 7, None)).batches[0]
     numbers = ", ".join(str(pair + 1) for pair in batch.pairs)
     rate = f"{noam_rate(8, MODEL['d_model'], TRAIN['warmup_steps']):.2e}"
@@ -269,9 +259,7 @@ def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkey
     assert trainer_of(tmp_path).train()
 
 
-def test_a_step_beyond_fp16s_range_is_counted_and_the_run_goes_on(
-    tmp_path, monkeypatch
-):
+def test_a_step_beyond_fp16s_range_is_counted_and_left_out(tmp_path, monkeypatch):
     made = trainer_of(tmp_path, precision="fp16")
     scaler = made.state.scaler
     before_step(monkeypatch, 4, lambda _: scaler.update(new_scale=2.0**60))
