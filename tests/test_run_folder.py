@@ -4,7 +4,6 @@ import sys
 import time
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from transformer_lite.run_folder import Metrics, RunFolder, find_run
 
@@ -120,6 +119,9 @@ def test_a_damaged_line_is_named(metrics, line):
 
 
 def scalars(run):
+    # Importing it takes half a second, which would delay every collection of tests.
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     events = EventAccumulator(str(run / "tensorboard"))
     events.Reload()
     return {
