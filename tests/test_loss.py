@@ -21,12 +21,12 @@ seeds = st.integers(0, 10_000)
 smoothings = st.floats(0.01, 0.9)
 
 
-def some_logits(seed, length=7, padding=0):
-    """Logits in float64 that want a gradient, and labels that end in padding."""
+def some_logits(seed, padding=0):
+    """Seven logits in float64 that want a gradient; their labels end in padding."""
     generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn(length, VOCAB, generator=generator, dtype=torch.float64)
-    labels = torch.randint(1, VOCAB, (length,), generator=generator)
-    labels[length - padding :] = PAD
+    logits = torch.randn(7, VOCAB, generator=generator, dtype=torch.float64)
+    labels = torch.randint(1, VOCAB, (7,), generator=generator)
+    labels[7 - padding :] = PAD
     return (3 * logits).requires_grad_(), labels
 
 

@@ -69,15 +69,12 @@ def begun(files, tmp_path_factory):
     return train(folder, prepare(files, folder / "data"), 1)
 
 
-def table_of(shown):
-    return dict(line.split(maxsplit=1) for line in shown.splitlines())
-
-
 def test_a_trained_parser_brackets_unseen_sentences(trained, tmp_path, capsys):
     written = ["--json", tmp_path / "scores.json", "--translations", tmp_path / "out"]
     run("evaluate", trained, *written)
     scores = json.loads((tmp_path / "scores.json").read_text())
-    table = table_of(capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    table = dict(line.split(maxsplit=1) for line in shown.splitlines())
     assert table.keys() == scores.keys()
     assert scores["f1_all"] >= 80
     assert scores["well_formed"] >= 80
