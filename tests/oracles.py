@@ -106,7 +106,7 @@ def rate_in_words(step, d_model, warmup):
 
 # A Markov chain to search
 
-BOS, EOS, WORDS = 0, 1, (2, 3, 4)
+BOS, EOS = 0, 1
 
 
 class ChainState(NamedTuple):
@@ -131,9 +131,9 @@ class MarkovChain:
     beam continues which, or of which sentence left, scores wrong words.
     """
 
-    def __init__(self, sentences, seed, words=3):
+    def __init__(self, sentences, seed):
         generator = torch.Generator().manual_seed(seed)
-        size = words + 2
+        size = 5
         self.words = range(2, size)
         self.table = 2 * torch.randn(sentences, size, size, size, generator=generator)
         self.table[..., BOS] = -math.inf  # never said
@@ -272,9 +272,9 @@ def largest_gradient_gap(pairs):
     return max(gaps).item()
 
 
-def torch_transformer(config):
-    """nn.Transformer as the paper has it: no LayerNorm behind the stacks."""
-    shape = {
+def torch_shape(config):
+    """Arguments of PyTorch's layers of this shape."""
+    return {
         "d_model": config.d_model,
         "nhead": config.num_heads,
         "dim_feedforward": config.d_ff,
@@ -283,6 +283,11 @@ def torch_transformer(config):
         "norm_first": False,
         "dtype": torch.float64,
     }
+
+
+def torch_transformer(config):
+    """nn.Transformer as the paper has it: no LayerNorm behind the stacks."""
+    shape = torch_shape(config)
     encoder = nn.TransformerEncoder(
         nn.TransformerEncoderLayer(**shape),
         config.num_layers,

@@ -1,7 +1,6 @@
 """Batches hold every pair once, within their budget and with little padding."""
 
 import re
-import time
 from itertools import islice
 
 import numpy as np
@@ -86,13 +85,6 @@ def test_a_batch_ends_where_the_next_pair_would_not_fit(lengths, budget):
     assert [len(batch) for batch in batches] == cut_one_by_one(lengths, budget)
 
 
-def test_an_epoch_of_a_million_pairs_is_cut_in_seconds():
-    src, tgt = multi30k_like(1_000_000)
-    begin = time.process_time()
-    token_buckets(src, tgt, 25_000, (1, 0))
-    assert time.process_time() - begin < 3
-
-
 def multi30k_like(count):
     """Lengths in tokens as Multi30k has them: mean 14.3 and 14.8, correlated."""
     generator = np.random.default_rng(11)
@@ -136,11 +128,6 @@ def steps_of(count, number, start=START, **place):
 
 def batches_of(steps):
     return [numbers(batch) for step in steps for batch in step.batches]
-
-
-def test_the_same_seed_gives_the_same_order():
-    one, two = (batches_of(steps_of(61, 40, seed=5)) for _ in range(2))
-    assert one == two
 
 
 def test_each_epoch_has_another_order():
@@ -215,9 +202,7 @@ def test_a_stream_whose_processes_cannot_share_a_step_is_refused(per_step, world
         (25_000, 3000, 2, 8),
     ],
 )
-def test_batches_of_a_step_do_not_depend_on_the_number_of_processes(
-    whole, batch, world_size, expected
-):
+def test_processes_share_the_batches_of_a_step(whole, batch, world_size, expected):
     config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
     assert batches_per_step(config, world_size) == expected
 
@@ -225,9 +210,7 @@ def test_batches_of_a_step_do_not_depend_on_the_number_of_processes(
 @pytest.mark.parametrize(
     ("whole", "batch", "world_size"), [(25_000, 3125, 3), (None, 25_000, 8)]
 )
-def test_processes_that_cannot_share_a_step_evenly_are_told_a_size_that_works(
-    whole, batch, world_size
-):
+def test_processes_that_cannot_share_a_step_are_told_a_size(whole, batch, world_size):
     config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
     message = f"{world_size} processes cannot share .* that divides"
     with pytest.raises(ValueError, match=message) as error:
@@ -243,9 +226,7 @@ def test_processes_that_cannot_share_a_step_evenly_are_told_a_size_that_works(
 
 def test_a_step_smaller_than_a_batch_is_refused():
     config = TrainConfig(batch_tokens=3125, global_batch_tokens=3124)
-    with pytest.raises(
-        ValueError, match=r"= 3124 is less than train\.batch_tokens = 3"
-    ):
+    with pytest.raises(ValueError, match=r"less than train\.batch_tokens = 3125"):
         batches_per_step(config, 1)
 
 

@@ -1,34 +1,22 @@
 """What the book's own Sphinx extensions make of a page."""
 
-import importlib.util
-from pathlib import Path
+from collections import namedtuple
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import nbformat
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
+from loading import ROOT, load
 
-ROOT = Path(__file__).resolve().parents[1]
+accessible = load("_ext/accessible.py")
+chapter_facts = load("_ext/chapter_facts.py")
+chapter_head = load("_ext/chapter_head.py")
+docstrings = load("_ext/docstrings.py")
+figure_numbers = load("_ext/figure_numbers.py")
+punctuation = load("_ext/punctuation.py")
+voices = load("_ext/voices.py")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-
-
-def load(name):
-    path = ROOT / "book" / "_ext" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"book_ext_{name}", path)
-    extension = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(extension)
-    return extension
-
-
-accessible = load("accessible")
-chapter_facts = load("chapter_facts")
-chapter_head = load("chapter_head")
-docstrings = load("docstrings")
-figure_numbers = load("figure_numbers")
-punctuation = load("punctuation")
-voices = load("voices")
 
 
 def page(*children):
@@ -178,19 +166,11 @@ def test_generated_html_is_corrected(written, corrected):
     assert context["body"] == corrected
 
 
-class Pair(NamedTuple):
-    """Two numbers."""
-
-    first: int
-    second: int
-
-
-Pair.second.__doc__ = "The larger one."
-
-
 def test_a_named_tuples_field_is_shown_only_if_it_says_something():
+    pair = namedtuple("pair", "smaller larger")
+    pair.larger.__doc__ = "The larger one."
     skipped = [
-        docstrings.is_alias(None, "attribute", name, getattr(Pair, name), False, {})
-        for name in Pair._fields
+        docstrings.is_alias(None, "attribute", name, getattr(pair, name), False, {})
+        for name in pair._fields
     ]
     assert skipped == [True, None]

@@ -100,9 +100,7 @@ def on_the_cpu(tmp_path_factory):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
-def test_every_precision_learns_as_fp32_on_the_cpu(
-    processes, precision, on_the_cpu, tmp_path
-):
+def test_every_precision_learns_as_fp32(processes, precision, on_the_cpu, tmp_path):
     assert trainer_of(processes, tmp_path, precision=precision).train()
     found = losses(tmp_path)
     assert len(found) == 12
@@ -111,9 +109,7 @@ def test_every_precision_learns_as_fp32_on_the_cpu(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_stopped_run_resumes_and_ends_as_one_that_was_not(
-    processes, precision, tmp_path, monkeypatch
-):
+def test_a_stopped_run_ends_as_a_whole_one(processes, precision, tmp_path, monkeypatch):
     options = {"model": replace(MODEL, dropout=0.2), "precision": precision}
     assert trainer_of(processes, tmp_path / "whole", **options).train()
     steps = count(1)

@@ -4,8 +4,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from oracles import encoding_by_loops
 from torch.testing import assert_close
 
@@ -19,7 +17,6 @@ from transformer_lite.embeddings import (
 
 LENGTH, D_MODEL = 29, 22
 
-examples = settings(max_examples=30, deadline=None, derandomize=True)
 both_kinds = pytest.mark.parametrize("kind", POSITIONS.values(), ids=POSITIONS.keys())
 
 
@@ -36,19 +33,6 @@ def exact_encoding(length, d_model):
 def test_encoding_is_the_formula_entry_by_entry(d_model):
     expected = encoding_by_loops(LENGTH, d_model)
     assert_close(exact_encoding(LENGTH, d_model), expected, rtol=0, atol=1e-12)
-
-
-@examples
-@given(st.integers(0, 499), st.integers(0, 499), st.integers(1, 13))
-def test_a_shift_by_k_is_a_rotation_that_does_not_depend_on_the_position(pos, k, pairs):
-    encoding = exact_encoding(1_000, 2 * pairs).unflatten(1, (pairs, 2))
-    angle = k / 10_000 ** (torch.arange(pairs, dtype=torch.float64) / pairs)
-    sin, cos = encoding[pos].unbind(dim=1)
-    turned = [
-        sin * angle.cos() + cos * angle.sin(),
-        cos * angle.cos() - sin * angle.sin(),
-    ]
-    assert_close(torch.stack(turned, dim=1), encoding[pos + k], rtol=0, atol=1e-10)
 
 
 def test_encoding_keeps_full_fp32_precision_at_late_positions():
@@ -77,22 +61,17 @@ def test_the_authors_table_is_no_permutation_of_the_formulas():
         assert 2 * math.pi / turn == pytest.approx(slowest, abs=0.5)
 
 
-def test_sinusoidal_positions_add_the_encoding():
-    embedded = torch.randn(3, LENGTH, D_MODEL)
+@both_kinds
+def test_positions_add_a_row_for_each_position(kind):
+    embedded, positions = torch.randn(3, LENGTH, D_MODEL), kind(D_MODEL, 31)
+    assert_close(positions(embedded), embedded + positions.encoding[:LENGTH])
+
+
+def test_sinusoidal_positions_are_the_formula_and_nothing_to_learn_or_to_save():
     positions = SinusoidalPositions(D_MODEL, 31)
-    expected = embedded + sinusoidal_encoding(31, D_MODEL)[:LENGTH]
-    assert_close(positions(embedded), expected)
-
-
-def test_sinusoidal_positions_have_nothing_to_learn_or_to_save():
-    assert not SinusoidalPositions(D_MODEL, 31).state_dict()
-    assert not list(SinusoidalPositions(D_MODEL, 31).parameters())
-
-
-def test_learned_positions_add_a_row_for_each_position():
-    embedded = torch.randn(3, 5, D_MODEL)
-    positions = LearnedPositions(D_MODEL, 31)
-    assert_close(positions(embedded), embedded + positions.encoding[:5])
+    assert torch.equal(positions.encoding, sinusoidal_encoding(31, D_MODEL))
+    assert not positions.state_dict()
+    assert not list(positions.parameters())
 
 
 @both_kinds

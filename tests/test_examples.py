@@ -21,16 +21,3 @@ def test_training_by_hand_lowers_the_loss(tmp_path):
     first, *_, last = map(float, re.findall(r"loss (\S+)", shown))
     assert last < first - 0.5
     assert shown.count("translation  ") == 3
-
-
-def test_training_by_hand_refuses_no_step(tmp_path):
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "train_by_hand.py", "--steps", "0"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
-        cwd=tmp_path,
-    )
-    assert done.returncode == 2
-    assert done.stderr.endswith("error: give at least 1\n")

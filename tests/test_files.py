@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from filelock import FileLock
 from safetensors.torch import save_file
 
 from transformer_lite.files import (
@@ -79,9 +78,7 @@ def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path):
 
 def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        ValueError, match=r"scores\.json: cannot be written \(File exists"
-    ):
+    with pytest.raises(ValueError, match=r"scores\.json: .* \(File exists"):
         require_writable(tmp_path / "file" / "scores.json")
     # The system refuses only the file itself.
     with pytest.raises(ValueError, match=r"cannot be written \(File name too long"):
@@ -115,9 +112,9 @@ def test_a_folder_that_cannot_be_made_is_refused_with_a_remedy(tmp_path):
 def test_an_error_leaves_nothing_of_a_folder(tmp_path):
     def fail(partial):
         (partial / "a").write_text("half")
-        raise KeyError
+        raise KeyboardInterrupt
 
-    with pytest.raises(KeyError), new_folder(tmp_path / "out") as partial:
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "out") as partial:
         fail(partial)
     assert names_in(tmp_path) == []
 
@@ -157,18 +154,3 @@ def test_the_lock_is_given_back_after_an_error_and_its_file_stays(tmp_path):
     with only_process(tmp_path / "out.lock", BUSY):
         pass
     assert names_in(tmp_path) == ["out.lock"]
-
-
-def test_a_folder_that_may_not_be_written_to_is_named_with_a_remedy(
-    tmp_path, monkeypatch
-):
-    def refuse(*_, **__):
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr(FileLock, "acquire", refuse)
-    message = rf"{tmp_path}: cannot be written to \(Read-only .*\); give another"
-    with (
-        pytest.raises(OSError, match=message),
-        only_process(tmp_path / "out.lock", BUSY),
-    ):
-        pass

@@ -1,42 +1,28 @@
 """The front page: the drawing of the model, the cards of the chapters, the hours."""
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
-from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
+from loading import ROOT, load
 
 from transformer_lite import Translator
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "book" / "how_to_read.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
-
-def load(path):
-    spec = importlib.util.spec_from_file_location(f"book_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    found_before = list(sys.path)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path[:] = found_before
-    return module
-
-
-front_page = load(ROOT / "book" / "_ext" / "front_page.py")
+front_page = load("_ext/front_page.py")
 draw_model, make_map = front_page.draw_model, front_page.make_map
 WRITTEN = sorted(path.stem for path in make_map.NOTEBOOKS.glob("*.ipynb"))
 
 
-def drawing():
-    return BeautifulSoup(draw_model.render(), "html.parser")
+def links():
+    """The links of the drawing, which are its boxes."""
+    return ElementTree.fromstring(draw_model.render()).findall(".//{*}a")
 
 
 def test_drawing_is_what_the_chapters_say():
@@ -47,7 +33,7 @@ def test_drawing_is_what_the_chapters_say():
 
 
 def test_every_link_of_the_drawing_leads_to_a_chapter_that_is_written():
-    addresses = {link["href"] for link in drawing().find_all("a")}
+    addresses = {link.get("href") for link in links()}
     pages = {f"../notebooks/{stem}.html" for stem in WRITTEN}
     assert addresses <= pages
     assert {f"../notebooks/{name}.html" for name in WRITTEN if "03_" in name} <= (
@@ -56,16 +42,15 @@ def test_every_link_of_the_drawing_leads_to_a_chapter_that_is_written():
 
 
 def test_boxes_lie_in_the_drawing_and_hold_their_words():
-    for box in drawing().select(".box"):
-        rect = box.rect
-        x, y = int(rect["x"]), int(rect["y"])
-        width, height = int(rect["width"]), int(rect["height"])
+    for box in links():
+        rect = box.find("{*}rect")
+        x, y, width, height = (int(rect.get(n)) for n in ("x", "y", "width", "height"))
         assert x >= 0
         assert y >= 0
         assert x + width <= draw_model.WIDTH
         assert y + height <= draw_model.HEIGHT
         # At 14 px a letter of Helvetica is 7 px wide, a little less on average.
-        letters = sum(len(text.string) for text in box.find_all("text"))
+        letters = sum(len(text.text) for text in box.findall("{*}text"))
         assert 7 * letters <= width
 
 

@@ -40,9 +40,7 @@ def fused(hidden, weight, labels, smoothing, scale=None):
     st.integers(0, 7),
     st.sampled_from([1, 2 * VOCAB, 5 * VOCAB, 1000 * VOCAB]),
 )
-def test_sums_and_gradients_are_those_of_the_plain_loss(
-    seed, smoothing, padding, elements
-):
+def test_the_fused_loss_is_the_plain_one(seed, smoothing, padding, elements):
     hidden, weight, labels = some_input(seed, padding=padding)
     expected = plain(hidden, weight, labels, smoothing)
     with pytest.MonkeyPatch.context() as patch:

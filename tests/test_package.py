@@ -1,11 +1,13 @@
 """The package's front door: a few names, loaded when they are asked for."""
 
+import doctest
 import subprocess
 import sys
 
 import pytest
 
 import transformer_lite
+from transformer_lite import optimizer, search
 
 
 @pytest.mark.parametrize("name", transformer_lite.__all__)
@@ -22,3 +24,10 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 def test_importing_the_package_does_not_load_pytorch():
     script = "import sys, transformer_lite; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("module", [optimizer, search])
+def test_the_examples_in_docstrings_are_right(module):
+    results = doctest.testmod(module)
+    assert results.attempted >= 1
+    assert results.failed == 0

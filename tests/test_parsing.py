@@ -4,51 +4,16 @@ import json
 import re
 from random import Random
 
-import jaxtyping
 import pytest
+from command_line import fails, recipe_in, run, write
 
-from transformer_lite.cli import main
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import read_trees
 from transformer_lite.inference.brackets import score_brackets
 
-SETTINGS = """
-data = "{data}"
-
-[model]
-num_layers = 1
-d_model = 32
-d_ff = 64
-num_heads = 2
-dropout = 0.0
-max_len = 128
-
-[train]
-batch_tokens = 400
-max_steps = {steps}
-warmup_steps = 60
-rate_scale = 0.6
-validate_every = {steps}
-checkpoint_every = {steps}
-average_checkpoints = 1
-precision = "fp32"
-
-[search]
-beam_size = 1
-max_extra = 60
-"""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _types_unchecked():
-    """As for a user, and faster."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
-def run(*arguments):
-    main([str(argument) for argument in arguments])
+OPTIONS = """--model.max-len 128 --train.warmup-steps 60 --train.rate-scale 0.6
+--train.average-checkpoints 1 --search.beam-size 1 --search.max-extra 60"""
+pytestmark = pytest.mark.usefixtures("types_unchecked")
 
 
 def trees(count, seed):
@@ -63,7 +28,7 @@ def trees(count, seed):
 
     for _ in range(count):
         verb = random.choice(["(VB sleep)", f"(VB see) {noun_phrase('OBJ')}"])
-        yield f"( (S {noun_phrase('SBJ')} (VP {verb}) (. .)))\n"
+        yield f"( (S {noun_phrase('SBJ')} (VP {verb}) (. .)))"
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +38,9 @@ def files(tmp_path_factory):
     options = []
     sizes = {"train": 150, "valid": 9, "test": 20}
     for seed, (split, count) in enumerate(sizes.items()):
-        path = write(folder / f"{split}.mrg", "".join(trees(count, seed)))
+        path = write(folder / f"{split}.mrg", trees(count, seed))
         options += [f"--{split}", path]
     return options
-
-
-def write(path, text):
-    path.write_text(text)
-    return path
 
 
 def prepare(files, out, *options):
@@ -89,8 +49,8 @@ def prepare(files, out, *options):
 
 
 def train(folder, data, steps):
-    recipe = write(folder / "recipe.toml", SETTINGS.format(data=data, steps=steps))
-    run("train", recipe, "--out", folder / "run")
+    recipe = recipe_in(folder, data, steps)
+    run("train", recipe, "--out", folder / "run", *OPTIONS.split())
     return folder / "run"
 
 
@@ -109,17 +69,12 @@ def begun(files, tmp_path_factory):
     return train(folder, prepare(files, folder / "data"), 1)
 
 
-def table_of(shown):
-    return dict(line.split(maxsplit=1) for line in shown.splitlines())
-
-
-def test_a_trained_parser_finds_the_brackets_of_unseen_sentences(
-    trained, tmp_path, capsys
-):
+def test_a_trained_parser_brackets_unseen_sentences(trained, tmp_path, capsys):
     written = ["--json", tmp_path / "scores.json", "--translations", tmp_path / "out"]
     run("evaluate", trained, *written)
     scores = json.loads((tmp_path / "scores.json").read_text())
-    table = table_of(capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    table = dict(line.split(maxsplit=1) for line in shown.splitlines())
     assert table.keys() == scores.keys()
     assert scores["f1_all"] >= 80
     assert scores["well_formed"] >= 80
@@ -135,7 +90,7 @@ def test_a_trained_parser_finds_the_brackets_of_unseen_sentences(
 
 
 def test_translate_writes_trees(trained, tmp_path):
-    text = write(tmp_path / "in.txt", "the dog sleep .\n\ncats see a bird .\n")
+    text = write(tmp_path / "in.txt", ["the dog sleep .", "", "cats see a bird ."])
     run("translate", trained, text, "--out", tmp_path / "out.mrg")
     expected = [
         "(S (NP (DT the) (NN dog)) (VP (VB sleep)) (. .))",
@@ -148,24 +103,8 @@ def test_translate_writes_trees(trained, tmp_path):
     assert (tmp_path / "out.mrg").read_text().split("\n") == expected
 
 
-def test_a_run_records_bracket_f1_at_each_validation(trained):
-    metrics = (trained / "metrics.jsonl").read_text().splitlines()
-    (record,) = [json.loads(line) for line in metrics if "valid_f1" in line]
-    assert record["valid_f1"] >= 80
-    assert record["valid_well_formed"] >= 80
-    assert "valid_bleu" not in record
-
-
-def test_outputs_that_are_no_trees_are_counted(begun, capsys):
-    run("evaluate", begun, "--split", "valid")
-    table = table_of(capsys.readouterr().out)
-    assert float(table["well_formed"]) == 0
-    assert float(table["f1_all"]) == 0
-    assert table["ill_formed"].startswith("9 ")
-
-
 def test_translate_makes_a_tree_of_every_sentence(begun, tmp_path):
-    text = write(tmp_path / "in.txt", "the dog sleep .\n\nzebras\n")
+    text = write(tmp_path / "in.txt", ["the dog sleep .", "", "zebras"])
     run("translate", begun, text, "--out", tmp_path / "out.mrg")
     first, second, third = (tmp_path / "out.mrg").read_text().splitlines()
     assert second == ""
@@ -184,36 +123,16 @@ def test_prepare_writes_trees_in_the_form_that_is_asked_for(files, tmp_path):
     assert set(pieces) <= {"▁(S", "▁(NP", "▁(VP", "▁XX", "▁)"}
 
 
-def fails(capsys, *arguments):
-    """The line that a verb ends with."""
-    with pytest.raises(SystemExit) as caught:
-        run(*arguments)
-    assert caught.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["trees"], "trees needs --train and --valid, your own files"),
         (["trees", "--target", "de"], "--target does not apply to trees; remove it"),
-        (["toy"], "toy has its own text; for yours write files or trees"),
-        (["files", "--leaves", "XX"], "--leaves and --plain-closing are for trees"),
         (["files", "--plain-closing"], "--leaves and --plain-closing are for trees"),
     ],
 )
-def test_prepare_refuses_what_makes_no_sense_of_trees(
-    files, tmp_path, capsys, arguments, message
-):
+def test_prepare_trees_refuses_nonsense(files, tmp_path, capsys, arguments, message):
     given = files if arguments != ["trees"] else []
     shown = fails(capsys, "prepare", *arguments, *given, "--out", tmp_path / "out")
     assert message in shown
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_missing_bracket_is_named_and_leaves_nothing(files, tmp_path, capsys):
-    path = write(tmp_path / "train.mrg", "(S (NN a))\n(S (NN b)\n")
-    options = ["--train", path, *files[2:], "--out", tmp_path / "out"]
-    shown = fails(capsys, "prepare", "trees", *options)
-    assert f"{path}, line 2, column 1: this bracket is never closed" in shown
-    assert [entry.name for entry in tmp_path.iterdir()] == ["train.mrg"]

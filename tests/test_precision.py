@@ -45,9 +45,7 @@ def test_auto_is_fp32_where_the_processor_is_unknown(tmp_path):
     [((9, 0), "bf16"), ((8, 0), "bf16"), ((7, 5), "fp16"), ((6, 1), "fp32")],
     ids=["H100", "A100", "T4", "GTX 1080"],
 )
-def test_auto_is_what_a_kind_of_gpu_has_matrix_units_for(
-    monkeypatch, capability, expected
-):
+def test_auto_is_what_a_gpu_has_matrix_units_for(monkeypatch, capability, expected):
     def has_bf16(including_emulation):
         return including_emulation or capability >= (8, 0)
 

@@ -65,11 +65,6 @@ def test_special_ids_are_the_first_four(tokenizer):
     assert tokenizer.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
 
 
-def test_pieces_spell_the_text(tokenizer):
-    pieces = tokenizer.pieces(tokenizer.encode("the dog sees"))
-    assert "".join(pieces) == "▁the▁dog▁sees"
-
-
 def test_saved_and_loaded_encodes_alike(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "tokenizer.model")
     loaded = Tokenizer.load(tmp_path / "tokenizer.model")

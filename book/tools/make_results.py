@@ -25,6 +25,7 @@ from results.files import read_json  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
 from transformer_lite.book.recordings import DIGEST  # noqa: E402
+from transformer_lite.config import TrainConfig  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
 FOLDER = "https://github.com/transformer-lite/transformer-lite/blob/main/results"
@@ -35,9 +36,6 @@ Results = Mapping[str, Sequence[Result]]
 
 AIM = {"bleu": 39.5, "lowercased_bleu": 41.0}
 """For Multi30k, English to German; the second is Wu et al.'s of 2021."""
-
-TRAIN = {run.experiment: run.settings().train for run in (*RUNS, *GPU_RUNS)}
-"""How each experiment is trained."""
 
 HEAD = f"""<!-- Written by book/tools/make_results.py; do not edit. -->
 # Results
@@ -53,6 +51,12 @@ Where several seeds were trained, a cell shows their mean and, in brackets, the 
 and the highest. Target tokens are those trained on, counted each
 time that they were seen.
 """
+
+
+def training(experiment: str) -> TrainConfig:
+    """Return how an experiment is trained."""
+    runs = (run for run in (*RUNS, *GPU_RUNS) if run.experiment == experiment)
+    return next(runs).settings().train
 
 
 def read() -> Results:
@@ -192,9 +196,9 @@ def _table_3(results: Results, scale: str) -> str:
     header += " | Perplexity in the paper | BLEU in the paper"
     parts = [
         "The rows of the paper's Table 3, all smaller by the same factors, trained on "
-        f"Multi30k from English to German for {TRAIN[f'{scale}/base'].max_steps:,} "
-        f"steps, big for {TRAIN[f'{scale}/big'].max_steps:,} (the translator above: "
-        f"{TRAIN['multi30k_en_de'].max_steps:,}). As in the paper, "
+        f"Multi30k from English to German for {training(f'{scale}/base').max_steps:,} "
+        f"steps, big for {training(f'{scale}/big').max_steps:,} (the translator above: "
+        f"{training('multi30k_en_de').max_steps:,}). As in the paper, "
         "checkpoints are not averaged. Perplexity is per token, and BLEU is "
         "sacrebleu's on cased, detokenized text with beam 4, both on the validation "
         "set. The paper's numbers are from newstest2013 and from far larger "
@@ -258,7 +262,7 @@ def warm_up(results: Results) -> str:
         return ""
     base = results.get("table_3/base", [])
     if base:
-        found[TRAIN["table_3/base"].warmup_steps]["post_norm"] = base
+        found[training("table_3/base").warmup_steps]["post_norm"] = base
     lines = [
         [steps]
         + [
@@ -273,7 +277,7 @@ def warm_up(results: Results) -> str:
         "Table 3, with another warm-up in Equation 3: the shorter, the higher the "
         "rate's peak; once it is over, all rates are the same. A warm-up of 1 step is "
         f"none; one of 4,000 is not over when training ends, after "
-        f"{TRAIN['table_3/base'].max_steps:,} steps.\n",
+        f"{training('table_3/base').max_steps:,} steps.\n",
         table("Warm-up steps | Post-norm (the paper) | Pre-norm", lines),
     )
 

@@ -12,7 +12,6 @@ from torch.testing import assert_close
 from transformer_lite.batching import Batch
 from transformer_lite.book.recurrent import AdditiveAttention, RecurrentModel
 from transformer_lite.optimizer import adam
-from transformer_lite.search import beam_search
 from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite.training.step import Objective, train_step
 
@@ -31,8 +30,9 @@ def some_model(attention, dropout=0.0):
     return model
 
 
-MODELS = {"one vector": some_model(False), "attention": some_model(True)}
-both = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.fixture(scope="module", params=[False, True], ids=["one vector", "attention"])
+def model(request):
+    return some_model(attention=request.param)
 
 
 def test_additive_attention_is_a_loop_over_plain_numbers():
@@ -59,7 +59,6 @@ def test_additive_attention_is_a_loop_over_plain_numbers():
 # What must not change
 
 
-@both
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(sentences, sentences), min_size=2, max_size=5))
 def test_a_batch_gives_the_logits_of_its_sentences_one_by_one(model, pairs):
@@ -71,7 +70,6 @@ def test_a_batch_gives_the_logits_of_its_sentences_one_by_one(model, pairs):
         assert_close(together[row, : len(alone)], alone, **EXACT)
 
 
-@both
 def test_a_future_token_changes_no_earlier_logit(model):
     changed = TGT.clone()
     changed[:, 3:] = 28
@@ -80,7 +78,6 @@ def test_a_future_token_changes_no_earlier_logit(model):
     assert (after[:, 3:] - before[:, 3:]).abs().min() > 1e-9
 
 
-@both
 @pytest.mark.parametrize("place", range(7))
 def test_every_source_token_can_change_the_first_logit(model, place):
     changed = SRC.clone()
@@ -93,15 +90,8 @@ def test_every_source_token_can_change_the_first_logit(model, place):
 # What the decoder sees of the source
 
 
-def test_with_attention_every_row_of_weights_sums_to_one_over_real_tokens():
-    weights = MODELS["attention"].weights(SRC, TGT)
-    assert weights.shape == (2, 5, 7)
-    assert_close(weights.sum(dim=-1), torch.ones(2, 5).double(), **EXACT)
-    assert not weights[1, :, 4:].any()
-
-
 def test_without_attention_the_context_is_one_vector_at_every_step():
-    model = MODELS["one vector"]
+    model = some_model(attention=False)
     state = model.start(SRC)
     first, _ = model.decoder.look(state)
     _, state = model.decoder.step(torch.tensor([[9], [10]]), state)
@@ -111,18 +101,9 @@ def test_without_attention_the_context_is_one_vector_at_every_step():
     assert_close(weights, torch.ones(2, 1, 1).double(), rtol=0, atol=0)
 
 
-def test_the_one_vector_joins_the_ends_of_both_directions():
-    memory, summary = MODELS["one vector"].encoder(SRC)
-    forward_end = torch.stack([memory[0, 6, :7], memory[1, 3, :7]])
-    backward_end = memory[:, 0, 7:]
-    assert_close(summary, torch.cat([forward_end, backward_end], dim=1), **EXACT)
-    assert not memory[1, 4:].any()
-
-
 # Search
 
 
-@both
 def test_beams_that_are_reordered_and_sentences_that_leave_keep_their_past(model):
     state = model.start(SRC).reorder(torch.zeros(2, 3, dtype=torch.long))
     second = torch.tensor([[4, 5, 6], [7, 8, 9]])
@@ -133,19 +114,6 @@ def test_beams_that_are_reordered_and_sentences_that_leave_keep_their_past(model
     pasts = [[BOS, 8, 10], [BOS, 8, 11], [BOS, 6, 12], [BOS, 4, 13]]
     full = model(SRC[[1, 1, 0, 0]], torch.tensor(pasts))[:, -1]
     assert_close(logits.flatten(0, 1), full, **EXACT)
-
-
-@both
-def test_a_beams_score_is_the_log_probability_of_its_tokens(model):
-    start, limits = model.start(SRC), torch.tensor([6, 6])
-    outputs = beam_search(
-        model.decoder.step, start, limits, BOS, EOS, beam_size=3, alpha=0.6
-    )
-    for row, output in enumerate(outputs):
-        ids = torch.tensor([[BOS, *output.ids, EOS]])
-        log_probs = model(SRC[row : row + 1], ids[:, :-1]).log_softmax(dim=-1)
-        total = log_probs.gather(2, ids[:, 1:, None]).sum().item()
-        assert output.log_prob == pytest.approx(total, abs=1e-4)
 
 
 # Training

@@ -12,7 +12,7 @@ from transformer_lite.data.corpora import (
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import TREES_WITH_WORDS, TreeForm, tree_of
-from transformer_lite.tokenizer import UNK, Tokenizer
+from transformer_lite.tokenizer import UNK
 
 
 def pairs_of(*texts):
@@ -102,17 +102,9 @@ def test_the_vocabulary_is_learned_from_the_training_split_alone(tmp_path):
         assert is_known == (UNK not in tokenizer.encode("q")) == (name == "train")
 
 
-def test_a_corpus_is_encoded_in_chunks(tmp_path, monkeypatch):
-    sizes, encode_all = [], Tokenizer.encode_all
-
-    def watched(self, texts):
-        sizes.append(len(texts))
-        return encode_all(self, texts)
-
+def test_a_corpus_may_be_larger_than_what_is_encoded_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "CHUNK_PAIRS", 5)
-    monkeypatch.setattr(Tokenizer, "encode_all", watched)
     corpus = prepared(tmp_path)
-    assert max(sizes) == 5
     assert decoded(corpus, "train")[0] == [pair.source for pair in TRAIN]
 
 
@@ -158,29 +150,6 @@ def test_no_pair_of_a_held_out_split_is_left_out(tmp_path, bad):
 def test_a_split_without_a_pair_that_can_be_used_is_refused(tmp_path):
     message = r"train: every pair was left out \(18 too long\); give other text"
     refused(tmp_path, message, corpus_of(), max_length=1, skip=True)
-
-
-def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path):
-    refused(tmp_path, r"vocab_size = 5000 .* at most", corpus_of(), vocab_size=5000)
-
-
-def test_an_interrupted_preparation_leaves_nothing(tmp_path):
-    def interrupted():
-        yield VALID[0]
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        prepared(tmp_path, corpus_of(valid=interrupted()))
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_existing_folder_is_left_alone(tmp_path):
-    (tmp_path / "out").mkdir()
-    with pytest.raises(
-        ValueError, match=r"out: already there; delete it or give another"
-    ):
-        prepared(tmp_path)
-    assert not list((tmp_path / "out").iterdir())
 
 
 # Trees

@@ -253,18 +253,10 @@ My father says that a mouse wakes up.
 Mein Vater sagt, dass eine Maus aufwacht.
 When the father sleeps, the hungry pig wakes up.
 Wenn der Vater schläft, wacht das hungrige Schwein auf.
-The king closes an umbrella when it is new.
-Der König macht einen Schirm zu, wenn er neu ist.
 Today a mother switches on my big lamp because it is broken.
 Heute schaltet eine Mutter meine große Lampe ein, weil sie kaputt ist.
-A girl closes the cheap umbrella and sells it.
-Ein Mädchen macht den billigen Schirm zu und verkauft ihn.
 A nanny switches off the phone, but this king takes it away.
 Ein Kindermädchen schaltet das Telefon aus, aber dieser König nimmt es weg.
-Now a donkey takes away a fork because it is sad.
-Jetzt nimmt ein Esel eine Gabel weg, weil er traurig ist.
-The small woman sends my father a phone and buys it.
-Die kleine Frau schickt meinem Vater ein Telefon und kauft es.
 A woman gives the big girl this small chair, but this queen picks it up.
 Eine Frau gibt dem großen Mädchen diesen kleinen Stuhl, aber diese Königin hebt ihn auf.
 """

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import trees
 
 from transformer_lite.data.trees import (
     NotATreeError,
@@ -21,11 +20,16 @@ WORDS = "The dog sleeps ."
 WITH_TAGS = "(S (NP DT NN )NP (VP VBZ )VP . )S"
 WITH_WORDS = "(S (NP The dog )NP (VP sleeps )VP . )S"
 
-TREES = trees(
-    labels=["S", "NP", "VP", "PP", "WHADVP", "X"],
-    tags=["DT", "NN", "PRP$", ".", "``", "-LRB-", "$"],
-    words=st.text("abcé†-'.,$", min_size=1, max_size=5),
-)
+LABELS = st.sampled_from(["S", "NP", "VP", "PP", "WHADVP", "X"])
+TAGS = st.sampled_from(["DT", "NN", "PRP$", ".", "``", "-LRB-", "$"])
+# Random trees of several constituents.
+TREES = st.recursive(
+    st.builds(Tree, TAGS, st.tuples(st.text("abcé†-'.,$", min_size=1, max_size=5))),
+    lambda nodes: st.builds(
+        Tree, LABELS, st.lists(nodes, min_size=1, max_size=4).map(tuple)
+    ),
+    max_leaves=20,
+).filter(lambda tree: not tree.is_tag)
 
 
 def read(*lines):

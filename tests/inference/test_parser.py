@@ -7,7 +7,7 @@ import torch
 
 from transformer_lite.config import ModelConfig, SearchConfig
 from transformer_lite.data.trees import tree_of
-from transformer_lite.inference.parser import Parser, parse, with_leaves
+from transformer_lite.inference.parser import Parser, parse
 from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
@@ -161,8 +161,3 @@ def test_a_search_without_room_for_a_bracket_is_refused():
     translator.search = replace(translator.search, max_extra=3)
     output = Parser(translator, False).translate(SENTENCES[-1])
     assert output.count("(") == 1
-
-
-def test_leaves_take_the_place_of_words():
-    tree = "(S (NP a )NP b )S"
-    assert with_leaves(tree, ["x", "y"]) == ["(S", "(NP", "x", ")NP", "y", ")S"]

@@ -43,20 +43,6 @@ def test_its_card_has_data_licence_scores_and_limits(name):
             assert found > scores["f1_all"]
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence", "words"),
-    [
-        ("multi30k_en_de", "A dog is running on the beach.", ("Hund", "Strand")),
-        ("multi30k_en_de", "Two women are playing guitar.", ("Frauen", "Gitarre")),
-        ("tatoeba_en_de", "I have never been to Berlin.", ("nie", "Berlin")),
-        ("tatoeba_en_de", "Do you know where my glasses are?", ("meine", "Brille")),
-    ],
-)
-def test_it_translates(name, sentence, words):
-    translation = Translator.load(name).translate(sentence)
-    assert all(word in translation for word in words)
-
-
 def test_an_unknown_name_is_told_which_there_are():
     with pytest.raises(ValueError, match=r"trained model \(craft_parser"):
         Translator.load("multi30k_de_en")

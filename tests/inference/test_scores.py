@@ -78,10 +78,6 @@ def test_without_an_extra_every_character_is_a_word(language, extra, monkeypatch
     assert expected in score(CHINESE, REFERENCE, language).signature
 
 
-def test_the_tokenizer_can_be_given():
-    assert "|tok:intl|" in score(CHINESE, REFERENCE, "zh", "intl").signature
-
-
 @pytest.mark.parametrize("name", ["zhh", "ja-mecab"])
 def test_a_tokenizer_that_is_missing_is_named(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "MeCab", None)

@@ -265,15 +265,6 @@ def test_a_sum_is_the_same_on_each_process_and_leaves_its_own_tensor(two_process
     assert [found["own"].tolist() for found in two_processes] == [[5, 7], [6, 7]]
 
 
-def test_a_process_that_is_alone_sums_nothing(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    with join_processes() as processes:
-        assert (processes.rank, processes.world_size) == (0, 1)
-        assert processes.sum(torch.tensor([7])).tolist() == [7]
-        assert not dist.is_initialized()
-
-
 def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "5")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -309,9 +300,7 @@ def test_gradients_are_summed_once_a_step_and_not_with_every_batch(two_processes
     assert [found["sums"] for found in two_processes] == [1, 1]
 
 
-def test_a_recipe_takes_the_same_steps_on_one_process_and_on_two(
-    two_processes, tmp_path
-):
+def test_one_process_and_two_take_the_same_steps_of_a_recipe(two_processes, tmp_path):
     expected = trained(ONE_CPU, tmp_path / "run")
     for found in two_processes:
         assert_close(found["trained"], expected, **EXACT)

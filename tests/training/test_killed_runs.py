@@ -106,9 +106,7 @@ def train_and_die(recipe, out, moment, number, num_threads):
     train_recipe(load_recipe(recipe), out)
 
 
-def test_a_run_killed_at_twenty_moments_ends_as_if_nothing_had_happened(
-    recipe, tmp_path
-):
+def test_a_run_killed_at_twenty_moments_ends_as_a_whole_one(recipe, tmp_path):
     runs = whole, killed = [RunFolder(tmp_path / name) for name in ("whole", "killed")]
     train_recipe(load_recipe(recipe), whole.path)
     # A server that has imported PyTorch once makes each process in a moment.

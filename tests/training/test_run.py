@@ -14,7 +14,6 @@ from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.prepare import prepare
 from transformer_lite.inference import scores
 from transformer_lite.inference.scores import ValidationSamples
-from transformer_lite.inference.translator import Translator
 from transformer_lite.run_folder import RunFolder
 from transformer_lite.training import trainer
 from transformer_lite.training.run import train_recipe
@@ -69,21 +68,13 @@ def contents(folder):
     return {p: p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def test_a_run_has_all_that_translating_needs(recipe, out):
-    assert train_recipe(recipe, out)
-    moved = Translator.load(out.rename(out.with_name("moved")))
-    assert len(moved.translate(["one two"])) == 1
-
-
 def test_a_run_knows_its_recipe_its_languages_and_the_vocabularys_size(recipe, out):
     train_recipe(recipe, out)
     assert RunFolder(out).recipe() == changed(recipe, "model", vocab_size=40)
     assert RunFolder(out).training_data()["languages"] == ("en", "ko")
 
 
-def test_samples_are_shown_and_scored_at_each_validation(
-    recipe, out, capsys, monkeypatch
-):
+def test_samples_are_scored_at_each_validation(recipe, out, capsys, monkeypatch):
     found = scores.score(["a b c d"], ["a b c d"])
     monkeypatch.setattr(scores, "score_outputs", lambda *_: found)
     train_recipe(recipe, out, ValidationSamples)
@@ -110,9 +101,7 @@ def test_a_run_announces_what_it_trains_on_what_and_how(recipe, out, capsys):
 
 
 @pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.7, False)])
-def test_a_rate_at_which_nothing_is_learned_is_warned_of(
-    recipe, out, capsys, scale, warned
-):
+def test_a_rate_that_is_too_high_is_warned_of(recipe, out, capsys, scale, warned):
     train_recipe(changed(recipe, "train", rate_scale=scale), out)
     message = r"warning: .* 6 wide .* above a rate of 1.7e-01; .*warmup_steps"
     assert bool(re.search(message, capsys.readouterr().err)) == warned
@@ -122,9 +111,7 @@ def out_of_memory(*_):
     raise torch.OutOfMemoryError("CUDA out of memory. Tried 7 GiB.\nmore")
 
 
-def test_a_gpu_without_room_is_told_smaller_batches_of_the_same_step(
-    recipe, out, monkeypatch
-):
+def test_a_gpu_without_room_is_told_smaller_batches(recipe, out, monkeypatch):
     message = r"no room for train.batch_tokens = 60; .* --train.batch-tokens 30 "
     message += r"--train.global-batch-tokens 60.*\(CUDA out .* 7 GiB\.\)"
     with monkeypatch.context() as patch:
@@ -204,9 +191,7 @@ def test_a_run_does_not_resume_with_other_settings(recipe, out, part, values):
         ("train", {"validate_every": 4}),
     ],
 )
-def test_a_run_resumes_with_more_steps_and_what_costs_nothing(
-    recipe, out, monkeypatch, part, values
-):
+def test_a_run_resumes_with_what_costs_nothing(recipe, out, monkeypatch, part, values):
     # Layers whose types are checked, as in all tests, cannot be compiled.
     monkeypatch.setattr(torch.nn.Module, "compile", lambda *_, **__: None)
     train_recipe(recipe, out)
@@ -250,9 +235,7 @@ def test_fewer_steps_than_a_run_has_are_refused_and_change_nothing(recipe, out):
         ("search", {"max_extra": 63}, r"no room to translate valid's \d+ tokens"),
     ],
 )
-def test_what_the_data_does_not_fit_is_named_before_training(
-    recipe, out, part, values, message
-):
+def test_what_the_data_does_not_fit_is_named(recipe, out, part, values, message):
     with pytest.raises(ValueError, match=message):
         train_recipe(changed(recipe, part, **values), out)
     assert not out.exists()
