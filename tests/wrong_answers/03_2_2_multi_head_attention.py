@@ -1,30 +1,7 @@
 """Wrong answers to the exercises of 3.2.2, by check and by mistake."""
 
-import math
-
 import torch
 from torch.func import functional_call
-from torch.nn import functional as F
-
-
-def heads(divisor=None, axis=-1, merge=None, weights=None):
-    """Heads by einsum with one mistake."""
-
-    def candidate(query, key, value):
-        width = math.sqrt(query.size(-1)) if divisor is None else divisor(query, value)
-        scores = torch.einsum("bqhd,bkhd->bhqk", query, key) / width
-        shares = (weights or (lambda s: s.softmax(axis)))(scores)
-        mixtures = torch.einsum("bhqk,bkhd->bqhd", shares, value)
-        return merge(mixtures) if merge else mixtures.flatten(2)
-
-    return candidate
-
-
-def by_view(query, key, value):
-    """Gives every head the numbers that lie one behind the other, as view does."""
-    parts = [x.reshape(len(x), x.size(2), x.size(1), -1) for x in (query, key, value)]
-    mixtures = F.scaled_dot_product_attention(*parts)
-    return mixtures.reshape(len(query), query.size(1), -1)
 
 
 def without(spoil):
@@ -79,27 +56,6 @@ def another_parameter(module, query, memory, removed):
 
 
 WRONG = {
-    "check_einsum": {
-        "transposes": lambda q, k, v: (
-            F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)))
-            .transpose(1, 2)
-            .flatten(2)
-        ),
-        "no root": heads(divisor=lambda q, v: q.size(-1)),
-        "half of d_k": heads(divisor=lambda q, v: q.size(-1) / 2),
-        "the root of the batch": heads(divisor=lambda q, v: math.sqrt(len(q))),
-        "the root of d_v": heads(divisor=lambda q, v: math.sqrt(v.size(-1))),
-        "softmax over the queries": heads(axis=-2),
-        "softmax over the heads": heads(axis=1),
-        "equal weights": heads(weights=lambda s: torch.ones_like(s) / s.size(-1)),
-        "heads interleaved": heads(merge=lambda m: m.transpose(-2, -1).flatten(2)),
-        "heads averaged": heads(merge=lambda m: m.mean(2)),
-        "view and reshape": by_view,
-        "exponentials that overflow": heads(
-            weights=lambda s: s.exp() / s.exp().sum(-1, keepdim=True)
-        ),
-        "scores clamped": heads(weights=lambda s: s.clamp(-5, 5).softmax(-1)),
-    },
     "check_without": {
         "rows of W^O instead of columns": without(rows_zeroed),
         "the next head": without(columns_zeroed(lambda h, r: [(i + 1) % h for i in r])),
@@ -142,5 +98,38 @@ WRONG = {
         "groups taken for their size": lambda d, h, g, k, v: (
             d * (h * k + h // g * (k + v) + h * v)
         ),
+    },
+    "check_winners": {
+        "every key": lambda keys: list(range(len(keys))),
+        "the largest alone": lambda keys: [keys.index(max(keys))],
+        "the smallest alone": lambda keys: [keys.index(min(keys))],
+        "the largest by size": lambda keys: [
+            max(range(len(keys)), key=lambda i: abs(keys[i]))
+        ],
+        "the first and the last": lambda keys: sorted({0, len(keys) - 1}),
+        "the positive ones": lambda keys: [i for i, key in enumerate(keys) if key > 0],
+        "the two largest": lambda keys: sorted(
+            sorted(range(len(keys)), key=lambda i: keys[i])[-2:]
+        ),
+        "the largest of each sign": lambda keys: sorted(
+            {
+                max(same, key=lambda i: abs(keys[i]))
+                for same in (
+                    [i for i, key in enumerate(keys) if key > 0],
+                    [i for i, key in enumerate(keys) if key < 0],
+                )
+                if same
+            }
+        ),
+        "keys, not places": lambda keys: sorted({min(keys), max(keys)}),
+        "one key twice": lambda keys: sorted(
+            [keys.index(min(keys)), keys.index(max(keys))]
+        ),
+        "the smallest key first": lambda keys: list(
+            dict.fromkeys([keys.index(min(keys)), keys.index(max(keys))])
+        ),
+        "every key but the middle one": lambda keys: [
+            i for i in range(len(keys)) if keys[i] != sorted(keys)[len(keys) // 2]
+        ],
     },
 }
