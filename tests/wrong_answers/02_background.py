@@ -5,66 +5,43 @@ import math
 import torch
 
 
-def reach(operations, k):
-    """How far that many dilated convolutions see to each side."""
-    return (k**operations - 1) // 2
+def look(attention, query, keys, values):
+    """The context for each query."""
+    return attention(query, keys, values, torch.ones(keys.shape[:2]).bool())[0]
 
 
-def first_that_reaches(enough):
-    """The smallest number of operations with which `enough` is content."""
-
-    def candidate(distance, k):
-        operations = 1
-        while not enough(operations, distance, k):
-            operations += 1
-        return operations
-
-    return candidate
+def mixed(memory, other, place):
+    """A copy of a sentence in which one word comes from another."""
+    return torch.cat([memory[:, :place], other[:, [place]], memory[:, place + 1 :]], 1)
 
 
-def hidden(query, keys):
-    return torch.tanh(query[:, None] + keys[None])
+def in_place(attention, query, memory, other, place):
+    """Right contexts, but the caller's sentence is changed."""
+    keys, old = attention.w_k(memory), memory.clone()
+    memory[:, place] = other[:, place]
+    by_value = look(attention, query, keys, memory)
+    return by_value, look(attention, query, attention.w_k(memory), old)
+
+
+def aliased(attention, query, memory, other, place):
+    """The copy was forgotten, so the second exchange has both parts."""
+    keys = attention.w_k(memory)
+    memory[:, place] = other[:, place]
+    by_value = look(attention, query, keys, memory)
+    return by_value, look(attention, query, attention.w_k(memory), memory)
+
+
+def by_zero(attention, query, memory, other, place):
+    """The word is taken away instead of exchanged."""
+    other = torch.zeros_like(other)
+    new = mixed(memory, other, place)
+    return (
+        look(attention, query, attention.w_k(memory), new),
+        look(attention, query, attention.w_k(new), memory),
+    )
 
 
 WRONG = {
-    "check_additive": {
-        "a softmax over the queries": lambda q, k, v: (hidden(q, k) @ v).softmax(0),
-        "keys as rows": lambda q, k, v: (hidden(k, q) @ v).softmax(-1),
-        "no tanh": lambda q, k, v: ((q[:, None] + k) @ v).softmax(-1),
-        "tanh before the sum": lambda q, k, v: (
-            (q.tanh()[:, None] + k.tanh()) @ v
-        ).softmax(-1),
-        "tanh after v": lambda q, k, v: ((q[:, None] + k) @ v).tanh().softmax(-1),
-        "no softmax": lambda q, k, v: hidden(q, k) @ v,
-        "a product": lambda q, k, v: ((q[:, None] * k).tanh() @ v).softmax(-1),
-        "a dot product": lambda q, k, v: (q @ k.T).softmax(-1),
-        "the first query for all": lambda q, k, v: (
-            (hidden(q[:1], k) @ v).softmax(-1).expand(len(q), -1)
-        ),
-        "even weights": lambda q, k, v: torch.full((len(q), len(k)), 1 / len(k)),
-        "a sum without v": lambda q, k, v: hidden(q, k).sum(-1).softmax(-1),
-        "a loop over the queries": lambda q, k, v: torch.stack(
-            [(torch.tanh(row + k) @ v).softmax(-1) for row in q]
-        ),
-        "a loop over the keys": lambda q, k, v: torch.stack(
-            [torch.tanh(q + row) @ v for row in k], dim=1
-        ).softmax(-1),
-        "one softmax for all queries": lambda q, k, v: (
-            (hidden(q, k) @ v).flatten().softmax(0).view(len(q), len(k))
-        ),
-        "a loop over plain numbers": lambda q, k, v: (
-            torch.tensor(
-                [
-                    sum(c * math.tanh(a + b) for a, b, c in zip(x, y, w, strict=True))
-                    for xs, ys, w in [(q.tolist(), k.tolist(), v.tolist())]
-                    for x in xs
-                    for y in ys
-                ]
-            )
-            .view(len(q), len(k))
-            .softmax(-1)
-        ),
-    },
     "check_sharpness": {
         "two keys": lambda p, gap, n: math.log(p / (1 - p)) / gap,
         "n rivals": lambda p, gap, n: math.log(n * p / (1 - p)) / gap,
@@ -85,20 +62,53 @@ WRONG = {
             math.log(1 + (n - 1) * p / (1 - p)) / gap
         ),
     },
-    "check_dilated": {
-        "a constant": lambda distance, k: 5,
-        "always one": lambda distance, k: 1,
-        "gaps that double": first_that_reaches(lambda n, d, k: 2**n - 1 >= d),
-        "no growing gaps": lambda distance, k: math.ceil(distance / (k // 2)),
-        "both sides together": first_that_reaches(lambda n, d, k: k**n >= d),
-        "one too far": first_that_reaches(lambda n, d, k: reach(n, k) > d),
-        "one too short": first_that_reaches(lambda n, d, k: reach(n, k) >= d - 1),
-        "rounded down": lambda distance, k: int(math.log(2 * distance + 1, k)),
-        "rounded": lambda distance, k: round(math.log(2 * distance + 1, k)),
-        "rounded up too early": lambda distance, k: math.ceil(math.log(distance, k)),
-        "k = 3 for all": first_that_reaches(lambda n, d, k: reach(n, 3) >= d),
-        "a logarithm, rounded at the wrong moment": lambda distance, k: math.ceil(
-            math.log(2 * distance + 1, k)
+    "check_exchange": {
+        "nothing exchanged": lambda a, q, m, o, place: (look(a, q, a.w_k(m), m),) * 2,
+        "both parts both times": lambda a, q, m, o, place: (
+            (look(a, q, a.w_k(mixed(m, o, place)), mixed(m, o, place)),) * 2
+        ),
+        "key first": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(mixed(m, o, place)), m),
+            look(a, q, a.w_k(m), mixed(m, o, place)),
+        ),
+        "all words": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(m), o),
+            look(a, q, a.w_k(o), m),
+        ),
+        "keys without their matrix": lambda a, q, m, o, place: (
+            look(a, q, m, mixed(m, o, place)),
+            look(a, q, mixed(m, o, place), m),
+        ),
+        "one key without its matrix": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(m), mixed(m, o, place)),
+            look(a, q, mixed(a.w_k(m), o, place), m),
+        ),
+        "the next word": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(m), mixed(m, o, (place + 1) % m.size(1))),
+            look(a, q, a.w_k(mixed(m, o, (place + 1) % m.size(1))), m),
+        ),
+        "the first word": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(m), mixed(m, o, 0)),
+            look(a, q, a.w_k(mixed(m, o, 0)), m),
+        ),
+        "the sentences exchanged": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(o), mixed(o, m, place)),
+            look(a, q, a.w_k(mixed(o, m, place)), o),
+        ),
+        "the first query for all": lambda a, q, m, o, place: (
+            look(a, q[:, :1].expand_as(q), a.w_k(m), mixed(m, o, place)),
+            look(a, q[:, :1].expand_as(q), a.w_k(mixed(m, o, place)), m),
+        ),
+        "the difference alone": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(m), mixed(m, o, place) - m),
+            look(a, q, a.w_k(mixed(m, o, place)), m) - look(a, q, a.w_k(m), m),
+        ),
+        "in place": in_place,
+        "no copy": aliased,
+        "zeros in place of the word": by_zero,
+        "only the value": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(m), mixed(m, o, place)),
+            None,
         ),
     },
 }
