@@ -1,135 +1,160 @@
 """Wrong answers to the exercises of 3.1, by check and by mistake."""
 
 import torch
-from torch.nn import functional as F
 
 
-def mean_square(x):
-    return x.square().mean(-1, keepdim=True)
-
-
-def decoder_layer_with(**changed):
-    """The package's decoder layer, but for one part."""
-
-    def look(layer, x, causal):
-        return layer.self_attention(x, x, causal[None, None])
-
+def pre_norm_layer_with(**changed):
+    """The decoder layer in pre-norm, but for one part."""
     parts = {
-        "look": look,
-        "mask": lambda memory_mask: memory_mask,
-        "read": lambda layer, x, memory, mask: layer.cross_attention(x, memory, mask),
-        "first": lambda layer, x, out: layer.after_self_attention(x, out),
-        "second": lambda layer, x, out: layer.after_cross_attention(x, out),
-        "third": lambda layer, x, out: layer.after_feed_forward(x, out),
+        "look": lambda x, y, attend: x + attend(y, y),
+        "read": lambda x, norm, memory, attend: x + attend(norm(x), memory),
+        "think": lambda x, norm, network: x + network(norm(x)),
     } | changed
 
-    def candidate(layer, x, memory, causal, memory_mask):
-        x = parts["first"](layer, x, parts["look"](layer, x, causal))
-        mask = parts["mask"](memory_mask)
-        x = parts["second"](layer, x, parts["read"](layer, x, memory, mask))
-        return parts["third"](layer, x, layer.feed_forward(x))
+    def candidate(x, memory, self_attention, cross_attention, feed_forward, norms):
+        x = parts["look"](x, norms[0](x), self_attention)
+        x = parts["read"](x, norms[1], memory, cross_attention)
+        return parts["think"](x, norms[2], feed_forward)
 
     return candidate
 
 
-def cross_attention_first(layer, x, memory, causal, memory_mask):
-    x = layer.after_cross_attention(x, layer.cross_attention(x, memory, memory_mask))
-    x = layer.after_self_attention(x, layer.self_attention(x, x, causal[None, None]))
-    return layer.after_feed_forward(x, layer.feed_forward(x))
+def post_norm(x, memory, look, read, think, norms):
+    x = norms[0](x + look(x, x))
+    x = norms[1](x + read(x, memory))
+    return norms[2](x + think(x))
+
+
+def sums_from_the_normalized_vector(x, memory, look, read, think, norms):
+    x = norms[0](x)
+    x = x + look(x, x)
+    x = norms[1](x)
+    x = x + read(x, memory)
+    x = norms[2](x)
+    return x + think(x)
+
+
+def cross_attention_first(x, memory, look, read, think, norms):
+    x = x + read(norms[0](x), memory)
+    y = norms[1](x)
+    x = x + look(y, y)
+    return x + think(norms[2](x))
+
+
+def one_norm(x, memory, look, read, think, norms):
+    y = norms[0](x)
+    x = x + look(y, y)
+    x = x + read(norms[0](x), memory)
+    return x + think(norms[0](x))
+
+
+def all_from_the_input(x, memory, look, read, think, norms):
+    y = norms[0](x)
+    return x + look(y, y) + read(norms[1](x), memory) + think(norms[2](x))
+
+
+def rows(*makers):
+    return lambda x: torch.stack([make(x) for make in makers])
+
+
+def one(x):
+    return torch.ones_like(x)
+
+
+def first(x):
+    return torch.eye(len(x), dtype=x.dtype)[0]
 
 
 WRONG = {
-    "check_norm": {
-        "PyTorch's own": lambda x, g, e: F.rms_norm(x, x.shape[-1:], g, e),
-        "no epsilon": lambda x, g, e: g * x / mean_square(x).sqrt(),
-        "epsilon outside": lambda x, g, e: g * x / (mean_square(x).sqrt() + e),
-        "epsilon of its own": lambda x, g, e: g * x / (mean_square(x) + 1e-5).sqrt(),
-        "no gain": lambda x, g, e: x / (mean_square(x) + e).sqrt(),
-        "the gain's size alone": lambda x, g, e: (
-            g.abs() * x / (mean_square(x) + e).sqrt()
+    "check_share": {
+        "the start": lambda share, layers: share,
+        "a half per layer": lambda share, layers: share / 2**layers,
+        "lengths instead of squares": lambda share, layers: (
+            share / (share + 2**layers * (1 - share))
         ),
-        "no root": lambda x, g, e: g * x / (mean_square(x) + e),
-        "a sum for a mean": lambda x, g, e: (
-            g * x / (x.square().sum(-1, keepdim=True) + e).sqrt()
+        "2 instead of 4": lambda share, layers: (
+            share / (share**2 + 2**layers * (1 - share**2)) ** 0.5
         ),
-        "LayerNorm": lambda x, g, e: F.layer_norm(x, x.shape[-1:], g, None, e),
-        "the standard deviation": lambda x, g, e: g * x / (x.var(-1, keepdim=True) + e),
-        "over everything": lambda x, g, e: g * x / (x.square().mean() + e).sqrt(),
-        "another axis": lambda x, g, e: (
-            g * x / (x.square().mean(0, keepdim=True) + e).sqrt()
+        "one layer too many": lambda share, layers: (
+            share / (share**2 + 4 ** (layers + 1) * (1 - share**2)) ** 0.5
         ),
-        "the input": lambda x, g, e: x,
-        "no gradient through the root": lambda x, g, e: (
-            g * x / (mean_square(x.detach()) + e).sqrt()
+        "always one layer": lambda share, layers: (
+            share / (share**2 + 4 * (1 - share**2)) ** 0.5
         ),
-        "no gradient at all": lambda x, g, e: (
-            g * x / (mean_square(x) + e).sqrt()
-        ).detach(),
-        "epsilon as a floor": lambda x, g, e: (
-            g * x / mean_square(x).clamp(min=e).sqrt()
+        "the common part added up": lambda share, layers: (
+            share / (share**2 + (1 + layers) ** 2 * (1 - share**2)) ** 0.5
         ),
-        "the gain beside 1": lambda x, g, e: (1 + g) * x / (mean_square(x) + e).sqrt(),
-        "the mean taken off first": lambda x, g, e: (
-            g * (x - x.mean(-1, keepdim=True)) / (mean_square(x) + e).sqrt()
+        "the square": lambda share, layers: (
+            share**2 / (share**2 + 4**layers * (1 - share**2))
         ),
-        "a gain that is averaged": lambda x, g, e: (
-            g.mean() * x / (mean_square(x) + e).sqrt()
+        "the common part": lambda share, layers: (
+            1 - share**2 / (share**2 + 4**layers * (1 - share**2))
         ),
-        "epsilon squared": lambda x, g, e: g * x / (mean_square(x) + e * e).sqrt(),
+        "nothing": lambda share, layers: 0,
+        "the differences double, too": lambda share, layers: (
+            2**layers * share / (4**layers) ** 0.5
+        ),
     },
-    "check_layer": {
-        "ignores the memory's mask": decoder_layer_with(mask=lambda mask: None),
-        "ignores the causal mask": decoder_layer_with(
-            look=lambda layer, x, causal: layer.self_attention(x, x, None)
+    "check_pre_norm": {
+        "post-norm": post_norm,
+        "sums from the normalized vector": sums_from_the_normalized_vector,
+        "cross-attention first": cross_attention_first,
+        "one norm for all": one_norm,
+        "all from the input": all_from_the_input,
+        "the memory normalized": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x + attend(norm(x), norm(memory))
         ),
-        "sees the future alone": decoder_layer_with(
-            look=lambda layer, x, causal: layer.self_attention(
-                x, x, causal.T[None, None]
-            )
+        "the memory instead of the query normalized": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x + attend(x, norm(memory))
         ),
-        "reads itself instead of the memory": decoder_layer_with(
-            read=lambda layer, x, memory, mask: layer.cross_attention(x, x, None)
+        "keys not normalized": pre_norm_layer_with(
+            look=lambda x, y, attend: x + attend(y, x)
         ),
-        "asks with the memory": decoder_layer_with(
-            read=lambda layer, x, memory, mask: layer.cross_attention(memory, x, None)
+        "queries not normalized": pre_norm_layer_with(
+            look=lambda x, y, attend: x + attend(x, y)
         ),
-        "one norm for all": decoder_layer_with(
-            second=lambda layer, x, out: layer.after_self_attention(x, out)
+        "nothing normalized": pre_norm_layer_with(
+            look=lambda x, y, attend: x + attend(x, x),
+            read=lambda x, norm, memory, attend: x + attend(x, memory),
+            think=lambda x, norm, network: x + network(x),
         ),
-        "no residual connection": decoder_layer_with(
-            third=lambda layer, x, out: layer.after_feed_forward(
-                torch.zeros_like(x), out
-            )
+        "the output normalized": pre_norm_layer_with(
+            think=lambda x, norm, network: x + norm(network(x))
         ),
-        "no norm": decoder_layer_with(second=lambda layer, x, out: x + out),
-        "no cross-attention": decoder_layer_with(second=lambda layer, x, out: x),
-        "the wrong order": cross_attention_first,
-        "the input": lambda layer, x, *others: x,
-        "calls the layer itself": lambda layer, *others: layer(*others),
-        "a mask of its own": decoder_layer_with(
-            look=lambda layer, x, causal: layer.self_attention(
-                x, x, torch.ones_like(causal).tril()[None, None]
-            )
+        "no sum": pre_norm_layer_with(think=lambda x, norm, network: network(norm(x))),
+        "sum around attention forgotten": pre_norm_layer_with(
+            look=lambda x, y, attend: attend(y, y)
         ),
-        "no dropout": decoder_layer_with(
-            first=lambda layer, x, out: layer.after_self_attention.norm(x + out)
+        "no cross-attention": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x
         ),
-        "the first sentence's mask for all": decoder_layer_with(
-            mask=lambda mask: mask[:1]
+        "reads itself": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x + attend(norm(x), norm(x))
         ),
-        "the network reads the layer's input": lambda layer, x, memory, causal, mask: (
-            layer.after_feed_forward(
-                layer.after_cross_attention(
-                    layer.after_self_attention(
-                        x, layer.self_attention(x, x, causal[None, None])
-                    ),
-                    layer.cross_attention(x, memory, mask),
-                ),
-                layer.feed_forward(x),
-            )
+        "asks with the memory": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x + attend(memory, norm(x))
         ),
-        "two sums from the first input": decoder_layer_with(
-            third=lambda layer, x, out: layer.after_feed_forward(x + x, out)
+        "no network": pre_norm_layer_with(think=lambda x, norm, network: x),
+        "one more norm at the end": pre_norm_layer_with(
+            think=lambda x, norm, network: norm(x + network(norm(x)))
         ),
+        "the input": lambda x, *others: x,
+    },
+    "check_invisible": {
+        "one direction twice": rows(one, one),
+        "the same with the other sign": rows(one, lambda x: -x.new_ones(len(x))),
+        "a multiple": rows(lambda x: x, lambda x: 3 * x),
+        "zeros": rows(torch.zeros_like, one),
+        "only the mean": rows(one, first),
+        "only the length": rows(lambda x: x, first),
+        "random": lambda x: torch.randn(2, len(x), dtype=x.dtype),
+        "two components": lambda x: torch.eye(len(x), dtype=x.dtype)[:2],
+        "the signs": rows(one, torch.sign),
+        "the squares": rows(one, torch.square),
+        "nearly the same": rows(one, lambda x: 1 + 1e-9 * x),
+        "one direction alone": lambda x: torch.ones_like(x)[None],
+        "infinite": rows(one, lambda x: x / 0),
+        "absolute values": rows(one, torch.abs),
+        "reversed": rows(one, lambda x: x.flip(0)),
     },
 }
