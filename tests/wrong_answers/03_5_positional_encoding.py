@@ -15,12 +15,24 @@ def slow_enough(pair, d_model):
     return pair if pair < d_model // 2 else None
 
 
-def slowest_turn(here, there):
-    return torch.atan2(there[-2], there[-1]) - torch.atan2(here[-2], here[-1])
+def turned(x, *, layout="halves", sign=1, power=None, base=10_000, first_position=0):
+    """RoPE with something changed."""
+    length, d_k = x.shape
+    power = torch.arange(0, d_k, 2) / d_k if power is None else power(d_k)
+    angle = (torch.arange(length) + first_position)[:, None] / base**power
+    halves = x.chunk(2, dim=-1) if layout == "halves" else (x[:, 0::2], x[:, 1::2])
+    product = torch.complex(*halves) * torch.exp(1j * sign * angle)
+    join = torch.cat if layout == "halves" else torch.stack
+    return join([product.real, product.imag], dim=-1).reshape(x.shape)
 
 
-def slowest_wave(here):
-    return 10_000 ** ((len(here) - 2) / len(here))
+def quarter_turns(d_model, pairs, sign=1):
+    """A matrix that turns these pairs by a quarter of a circle."""
+    matrix = torch.zeros(d_model, d_model)
+    for pair in pairs:
+        matrix[2 * pair + 1, 2 * pair] = sign
+        matrix[2 * pair, 2 * pair + 1] = -sign
+    return matrix
 
 
 WRONG = {
@@ -57,79 +69,42 @@ WRONG = {
         ),
         "the slowest": lambda n, d: d // 2 - 1,
     },
-    "check_distance": {
-        "no full circle": lambda here, there: round(
-            (slowest_turn(here, there) * slowest_wave(here)).item()
+    "check_rope": {
+        "the input": lambda x: x,
+        "the paper's layout": lambda x: turned(x, layout="interleaved"),
+        "turned the other way": lambda x: turned(x, sign=-1),
+        "one speed": lambda x: turned(x, power=lambda d: torch.zeros(d // 2)),
+        "half the exponent": lambda x: turned(
+            x, power=lambda d: torch.arange(d // 2) / d
         ),
-        "the size of the turn": lambda here, there: abs(
-            round((slowest_turn(here, there) * slowest_wave(here)).item())
+        "the authors' divisor": lambda x: turned(
+            x, power=lambda d: torch.arange(d // 2) / max(d // 2 - 1, 1)
         ),
-        "no frequency": lambda here, there: round(
-            (slowest_turn(here, there) % (2 * math.pi)).item()
+        "another base": lambda x: turned(x, base=500_000),
+        "multiplied by the wavelength": lambda x: turned(x, base=1 / 10_000),
+        "positions from 1": lambda x: turned(x, first_position=1),
+        "one position for all": lambda x: torch.cat([turned(row[None]) for row in x]),
+        "positions of the end": lambda x: turned(x.flip(0)).flip(0),
+        "added": lambda x: x + turned(torch.ones_like(x)),
+        "the frequency of width 64": lambda x: turned(
+            x, power=lambda d: torch.arange(0, d, 2) / 64
         ),
-        "frequency of the pair beyond the last": lambda here, there: round(
-            (slowest_turn(here, there) % (2 * math.pi) * 10_000).item()
-        ),
-        "for one width": lambda here, there: round(
-            (slowest_turn(here, there) % (2 * math.pi) * 10_000 ** (14 / 16)).item()
-        ),
-        "the first hand": lambda here, there: round(
-            (
-                (torch.atan2(there[0], there[1]) - torch.atan2(here[0], here[1]))
-                % (2 * math.pi)
-            ).item()
-        ),
-        "sine and cosine exchanged": lambda here, there: round(
-            (
-                (torch.atan2(there[-1], there[-2]) - torch.atan2(here[-1], here[-2]))
-                % (2 * math.pi)
-                * slowest_wave(here)
-            ).item()
-        ),
-        "arcsine": lambda here, there: round(
-            (
-                (there[-2].clamp(-1, 1).asin() - here[-2].clamp(-1, 1).asin())
-                * slowest_wave(here)
-            ).item()
-        ),
-        "always 0": lambda here, there: 0,
     },
-    "check_step": {
-        "stands on the left": lambda table: (
-            torch.linalg.lstsq(table[:-1], table[1:]).solution.T
+    "check_side": {
+        "zeros": lambda d: torch.zeros(d, d),
+        "the identity": torch.eye,
+        "the other side": lambda d: quarter_turns(d, [d // 2 - 1], -1),
+        "the fastest hand": lambda d: quarter_turns(d, [0]),
+        "all hands": lambda d: quarter_turns(d, range(d // 2)),
+        "a hand in the middle": lambda d: quarter_turns(d, [d // 4]),
+        "the slowest hand of width 16": lambda d: quarter_turns(d, [7]),
+        "the slowest hand as it is": lambda d: torch.diag(
+            (torch.arange(d) >= d - 2).float()
         ),
-        "a step back": lambda table: torch.linalg.lstsq(table[1:], table[:-1]).solution,
-        "with a constant": lambda table: torch.linalg.lstsq(
-            torch.cat([table[:-1], torch.ones(len(table) - 1, 1)], dim=1), table[1:]
-        ).solution[:-1],
-        "centred": lambda table: (
-            torch.linalg.lstsq(
-                table[:-1] - table[:-1].mean(0), table[1:] - table[1:].mean(0)
-            ).solution
-        ),
-        "from one half": lambda table: (
-            torch.linalg.lstsq(
-                table[: len(table) // 2], table[1 : len(table) // 2 + 1]
-            ).solution
-        ),
-        "by the first rows": lambda table: torch.linalg.solve(
-            table[: table.size(1)], table[1 : table.size(1) + 1]
-        ),
-        "the identity": lambda table: torch.eye(table.size(1), dtype=table.dtype),
-        "the paper's rotation": lambda table: torch.block_diag(
-            *[
-                torch.tensor(
-                    [
-                        [math.cos(turn), -math.sin(turn)],
-                        [math.sin(turn), math.cos(turn)],
-                    ],
-                    dtype=table.dtype,
-                )
-                for turn in [
-                    10_000 ** (-2 * i / table.size(1))
-                    for i in range(table.size(1) // 2)
-                ]
-            ]
+        "only the sine of the key": lambda d: quarter_turns(d, [d // 2 - 1]).tril(),
+        "another width": lambda d: quarter_turns(16, [7]),
+        "at random": lambda d: torch.randn(
+            d, d, generator=torch.Generator().manual_seed(0)
         ),
     },
 }
