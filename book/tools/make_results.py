@@ -7,6 +7,7 @@ both files with it.
 """
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from results import decoding, paper  # noqa: E402
+from results.constrained import RECORDING as CONSTRAINED  # noqa: E402
 from results.files import read_json  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
@@ -402,6 +404,7 @@ TREEBANKS = {
     "craft": "CRAFT",
     "craft_gum": "CRAFT, and GUM parsed by machine",
     "craft_gum_words": "the same, words in the tree",
+    "craft_gum_words_longer": "the same, trained on",
     "craft_gum_plain": "the same, closing brackets without labels",
 }
 
@@ -436,6 +439,19 @@ def parsing(results: Results) -> str:
         return ""
     header = "Treebank | Split | Seeds | % of outputs that are trees | F1 of these"
     header += " | F1 of all | Perplexity | Beam, α | Million target tokens"
+    recorded = read_json(CONSTRAINED)
+    constrained = [
+        [
+            f"{treebank}, seed {run.rpartition('-')[2]}",
+            *(
+                f"{recorded[run]['scores'].get(score, math.nan):.1f}"
+                for score in ("f1_all", "f1_of_beam_4", "f1_of_random_words")
+            ),
+        ]
+        for name, treebank in TREEBANKS.items()
+        for run in sorted(recorded)
+        if run.rpartition("-")[0] == f"parsing/{name}"
+    ]
     tried = searches(results)
     counted = read_json(COUNTS)
     floor = " and ".join(
@@ -454,6 +470,11 @@ def parsing(results: Results) -> str:
         "set: "
         f"{floor}.\n",
         table(header, lines),
+        "With constrained decoding every output is a tree. F1 on the test set; as a "
+        "control, the greedy search also parses random words:\n",
+        table("Treebank | greedy | beam of 4 | random words", constrained).replace(
+            "nan", "–"
+        ),
         *(["F1 of all on the validation set, by search:\n", tried] * bool(tried)),
     )
 
