@@ -8,8 +8,8 @@ parser writes words, the next one has the probability of all words together. In 
 most as many brackets open as in a training tree. As a control, the words of each
 sentence are replaced by random ones, as many. Parsers of section 6.3 that are trained
 in ROOT, this repository unless told otherwise, parse with the weights of their results.
-What the file has of other runs stays; its first runs were searched greedily alone, with
-five brackets in a row. It comes with the package:
+A run that the file has is not made again; its first runs were searched greedily alone,
+with five brackets in a row. It comes with the package:
 transformer_lite/book/constrained.json. The trees are kept in results/constrained/, with
 XX for each word where a parser writes words; of the Penn sample's parser and CRAFT's
 first one there are scores only.
@@ -135,6 +135,7 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
         SystemExit: None is trained in `root`.
     """
     made_by = {"commit": require_clean(), **conditions()}
+    recorded = read_json(out) if out.exists() else {}
     runs = [run for run in parsers() if RunFolder(root / run.folder).average.exists()]
     if not runs:
         sys.exit(
@@ -143,10 +144,9 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
             "it again: python -m results.make --only parsing/NAME-SEED"
         )
     for run in runs:
-        found = record_of(run, root)
-        recorded = read_json(out) if out.exists() else {}
-        recorded[run.name] = {**made_by, **found}
-        write_json(out, recorded)
+        if run.name not in recorded:
+            recorded[run.name] = {**made_by, **record_of(run, root)}
+            write_json(out, recorded)
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ def _parsing() -> Iterator[Run]:
         purpose="Parsing: the parser with labelled closing brackets, trained on",
         corpus="craft_gum_words",
         recipe="parsing_words",
-        changes={"train": {"max_steps": 11_800}},
+        changes={"train": {"max_steps": 10_400, "cooldown_steps": 2_000}},
         begins_with="parsing/craft_gum_words-1",
         splits=("valid", "test"),
         searches=greedy,
