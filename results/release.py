@@ -83,6 +83,10 @@ curve are. To make one yourself{same}:
 {get}transformer-lite prepare {prepare} --out data/{name}
 transformer-lite train {recipe} --data data/{name}
 ```
+{rounds}"""
+ROUNDS = """
+This run went on from the end of [`{earlier}`]({link}/{earlier}.json), so that the
+learning rate rose and fell twice. The command above trains as long in one round.
 """
 TRANSLATION = """```python
 from transformer_lite import Translator
@@ -180,7 +184,15 @@ def release(run: Run, out: Path) -> None:
             link=LINK,
             get=GET if kind == "parser" else "",
             prepare=CORPORA[run.corpus],
-            recipe=run.recipe,
+            recipe=run.recipe
+            + "".join(
+                f" --{table}.{name.replace('_', '-')} {value}"
+                for table, values in run.changes.items()
+                for name, value in values.items()
+            ),
+            rounds=ROUNDS.format(earlier=run.begins_with, link=LINK)
+            if run.begins_with
+            else "",
             same=", on the later edition" if kind == "tatoeba" else "",
         )
         (partial / "README.md").write_text(card, encoding="utf-8")

@@ -13,22 +13,13 @@ from transformer_lite.book import plots
 tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
 OLD_FORM = (
-    "02_background",
-    "03_1_encoder_and_decoder_stacks",
-    "03_2_2_multi_head_attention",
-    "03_2_3_applications_of_attention_in_our_model",
-    "03_3_position_wise_feed_forward_networks",
-    "03_4_embeddings_and_softmax",
-    "03_5_positional_encoding",
     "03_model_architecture",
     "04_why_self_attention",
     "05_1_training_data_and_batching",
     "05_2_hardware_and_schedule",
     "05_3_optimizer",
-    "05_4_regularization",
     "06_1_machine_translation",
     "06_2_model_variations",
-    "06_3_english_constituency_parsing",
     "07_conclusion",
     "attention_visualizations",
     "the_multi_gpu_trainer",
