@@ -13,11 +13,9 @@ from transformer_lite.book import plots
 tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
 OLD_FORM = (
-    "03_model_architecture",
     "04_why_self_attention",
     "05_1_training_data_and_batching",
     "05_2_hardware_and_schedule",
-    "05_3_optimizer",
     "06_1_machine_translation",
     "06_2_model_variations",
     "07_conclusion",
