@@ -26,6 +26,12 @@ def allowed_by(left_only=True, label=True, empty=True, outermost=True):
     return candidate
 
 
+def with_limit(tokens, words, labels):
+    allowed = allowed_by()(tokens, words, labels)
+    is_full = len(tokens) >= 8 and all(token[0] == "(" for token in tokens[-8:])
+    return {token for token in allowed if not (is_full and token[0] == "(")}
+
+
 WRONG = {
     "check_attachment_scores": {
         "precision and recall exchanged": lambda: (600 / 7, 100, 1200 / 13),
@@ -42,6 +48,10 @@ WRONG = {
         "closes the outermost phrase too early": allowed_by(outermost=False),
         "begins a second tree": lambda tokens, words, labels: (
             allowed_by()(tokens, words, labels) or {f"({name}" for name in labels}
+        ),
+        "keeps the limit of eight": with_limit,
+        "the labels are fixed": lambda tokens, words, _: allowed_by()(
+            tokens, words, ["S", "NP", "VP"]
         ),
         "a list": lambda *given: sorted(allowed_by()(*given)),
         "nothing": lambda *_: set(),
