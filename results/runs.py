@@ -65,8 +65,8 @@ class Run:
     splits: tuple[str, ...] = ("valid",)
     """The splits that are translated and scored at the end."""
     begins_with: str | None = None
-    """The run at whose end it begins, as if that one had been resumed with more steps:
-    its name."""
+    """Name of the run at whose end it begins, as if that had been resumed with more
+    steps."""
     weights: Literal["average", "last"] = "average"
     """The mean of the last checkpoints, or the last one as it is."""
     searches: tuple[tuple[int, float], ...] = ()

@@ -196,9 +196,9 @@ def test_average_takes_the_runs_number_or_the_one_asked_for(begun, capsys):
 def test_average_refuses_a_number_that_is_not_there(begun, capsys, last):
     before = contents(begun)
     shown = fails(capsys, "average", begun, "--last", last)
-    assert "has 1 checkpoints to average; give --last" in shown
+    assert "has 1 checkpoints; give --last from 1 to 1" in shown
     shown = fails(capsys, "average", "multi30k_en_de")  # a model of the package
-    assert "multi30k_en_de/checkpoints: has 0 checkpoints to average" in shown
+    assert "multi30k_en_de/checkpoints: no checkpoint yet; run `train`" in shown
     assert contents(begun) == before
 
 
@@ -441,6 +441,7 @@ def test_a_run_that_is_not_whole_is_named(begun, capsys, stdin, verb):
     ("words", "message"),
     [
         ("{run} no.txt", "no.txt: no such file; give a text file, or pipe text in"),
+        ("{run} {run}", "a folder; give a text file, or pipe text in"),
         ("{run} {text} --out {text}", "is the text to translate; give another --out"),
         ("{run} {text} --out {run}", "a folder; give"),
         ("{run} {text} --weights no.safetensors", "no.safetensors: "),

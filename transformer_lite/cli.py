@@ -182,10 +182,12 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
     paths = run.step_checkpoints()
     if last is None:
         last = min(run.recipe().train.average_checkpoints, len(paths))
+    if not paths:
+        raise ValueError(f"{run.checkpoints}: no checkpoint yet; run `train` first")
     if not 1 <= last <= len(paths):
         raise ValueError(
-            f"{run.checkpoints}: has {len(paths)} checkpoints to average; give --last "
-            "from 1 to their number, or the folder of a run that has some"
+            f"{run.checkpoints}: has {len(paths)} checkpoints; give --last from 1 to "
+            f"{len(paths)}"
         )
     save_weights(run.average, mean(paths[-last:]))
     print(f"averaged {', '.join(path.stem for path in paths[-last:])}")
@@ -252,8 +254,9 @@ def translate(
     if file and out and file.resolve() == out.resolve():
         raise ValueError(f"{out}: is the text to translate; give another --out")
     if file and (file.is_dir() or not file.exists()):
+        problem = "a folder" if file.is_dir() else "no such file"
         raise ValueError(
-            f"{file}: no such file; give a text file, or pipe text in: "
+            f"{file}: {problem}; give a text file, or pipe text in: "
             f'echo "…" | transformer-lite translate {folder}'
         )
     translator = search.translator(run)

@@ -84,8 +84,8 @@ class RunFolder:
 
     def steps_taken(self) -> int:
         """Return the step of the newest checkpoint; 0 without one."""
-        names = [path.name for path in self.resumable_checkpoints()]
-        return int(names[-1][5:13]) if names else 0
+        paths = self.resumable_checkpoints()
+        return int(paths[-1].name.removeprefix("step-")[:8]) if paths else 0
 
     def recipe(self) -> Recipe:
         """Read the recipe that the run was trained by.

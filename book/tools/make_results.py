@@ -7,7 +7,6 @@ both files with it.
 """
 
 import json
-import math
 import re
 import statistics
 import sys
@@ -444,13 +443,14 @@ def parsing(results: Results) -> str:
         [
             f"{treebank}, seed {run.rpartition('-')[2]}",
             *(
-                f"{recorded[run]['scores'].get(score, math.nan):.1f}"
+                f"{scores[score]:.1f}" if score in scores else "–"
                 for score in ("f1_all", "f1_of_beam_4", "f1_of_random_words")
             ),
         ]
         for name, treebank in TREEBANKS.items()
         for run in sorted(recorded)
         if run.rpartition("-")[0] == f"parsing/{name}"
+        for scores in [recorded[run]["scores"]]
     ]
     tried = searches(results)
     counted = read_json(COUNTS)
@@ -472,9 +472,7 @@ def parsing(results: Results) -> str:
         table(header, lines),
         "With constrained decoding every output is a tree. F1 on the test set; as a "
         "control, the greedy search also parses random words:\n",
-        table("Treebank | greedy | beam of 4 | random words", constrained).replace(
-            "nan", "–"
-        ),
+        table("Treebank | greedy | beam of 4 | random words", constrained),
         *(["F1 of all on the validation set, by search:\n", tried] * bool(tried)),
     )
 
