@@ -189,3 +189,13 @@ def _wait_for(log: Path, word: str) -> None:
     while word not in log.read_text():
         assert time.monotonic() < ends
         time.sleep(0.1)
+
+
+def test_a_loss_that_is_not_finite_ends_the_training(mine, small, capfd):
+    (mine / "loss.py").write_text(
+        "def label_smoothed_loss(logits, labels, smoothing, pad_id):\n"
+        "    return logits.sum() * float('nan'), labels.sum()\n"
+    )
+    with pytest.raises(SystemExit):
+        main(["train", "toy", "--package", str(mine), *small])
+    assert "step 1: the loss is nan" in capfd.readouterr().err

@@ -7,6 +7,7 @@ Chapter: 03_model_architecture
 Tests: tests/course/test_grading.py
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
@@ -37,7 +38,7 @@ def train(folder: Path, recipe: Recipe) -> None:
         recipe: Widths, steps and rates.
 
     Raises:
-        ValueError: A file is missing or is no Python.
+        ValueError: A file is missing or is no Python, or the loss is not finite.
     """
     own = {name for name in PARTS if is_written(folder / f"{name}.py")}
     print(f"yours: {', '.join(n for n in PARTS if n in own) or 'nothing yet'}")
@@ -67,6 +68,11 @@ def train(folder: Path, recipe: Recipe) -> None:
     examples = [(p.source, p.target) for p in corpus.splits["test"]][:TESTED]
     for step, batch in enumerate(islice(batches, recipe.train.max_steps), start=1):
         loss = parts.schedule.take_step(loss_of, [batch], optimizer, schedule)
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"step {step}: the loss is {loss}; find the cause with "
+                f"transformer-lite grade {folder}"
+            )
         if step % SHOWN_STEPS == 0:
             source, _ = examples[step // SHOWN_STEPS % TESTED]
             made = _translated(parts, model, tokenizer, source, beam_size=1)
