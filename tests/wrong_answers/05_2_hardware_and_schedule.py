@@ -1,8 +1,40 @@
 """Wrong answers to the exercises of 5.2, by check and by mistake."""
 
 import math
+from dataclasses import replace
 
 import torch
+
+from transformer_lite.training.step import flops_per_token
+
+
+def same(value):
+    """Leave it as it is."""
+    return value
+
+
+def planned(**changes):
+    """A plan with one thing or another done differently; as it is, it is right."""
+
+    def changed(name, value):
+        return changes.get(name, same)(value)
+
+    def plan(config, length, tokens, gpus, peak, share, price, budget):
+        config = replace(config, vocab_size=changed("vocabulary", config.vocab_size))
+        flops = flops_per_token(config, changed("length", length))
+        flops *= changes.get("work", 1) * changed("tokens", tokens)
+        of_step = flops / (changed("fleet", gpus) * peak * changed("reached", share))
+        cost = changed("bill", gpus) * price * of_step / 3600
+        steps = changes.get("whole", math.floor)(budget / cost)
+        found = {
+            "steps": steps * of_step / 3600,
+            "budget": budget / (price * gpus),
+            "together": steps * of_step * gpus / 3600,
+            "minutes": steps * of_step / 60,
+        }
+        return steps, found[changes.get("hours", "steps")]
+
+    return plan
 
 
 def significant(x, digits, to_whole):
@@ -20,18 +52,28 @@ def half_away(x):
 
 
 WRONG = {
-    "check_break_even": {
-        "the base model's number": lambda d_model, d_ff: 3072,
-        "six widths, as if d_ff were four": lambda d_model, d_ff: 6 * d_model,
-        "the feed-forward network alone": lambda d_model, d_ff: d_ff,
-        "the projections alone": lambda d_model, d_ff: 2 * d_model,
-        "three projections": lambda d_model, d_ff: 1.5 * d_model + d_ff,
-        "scores without mixtures": lambda d_model, d_ff: 4 * d_model + 2 * d_ff,
-        "one matrix in the network": lambda d_model, d_ff: 2 * d_model + d_ff / 2,
-        "operations against multiplications": lambda d_model, d_ff: d_model + d_ff / 2,
-        "zero, where both sides are zero": lambda d_model, d_ff: 0,
-        "infinity, where both are infinite": lambda d_model, d_ff: math.inf,
-        "nothing": lambda d_model, d_ff: None,
+    "check_plan": {
+        "the bill of one GPU": planned(bill=lambda gpus: 1),
+        "the speed of one GPU": planned(fleet=lambda gpus: 1),
+        "one GPU throughout": planned(bill=lambda gpus: 1, fleet=lambda gpus: 1),
+        "the whole peak": planned(reached=lambda share: 1),
+        "the share upside down": planned(reached=lambda share: 1 / share),
+        "the forward pass alone": planned(work=1 / 3),
+        "both sides of the pairs": planned(work=2),
+        "a multiply-add as one operation": planned(work=1 / 2),
+        "always 25 tokens": planned(length=lambda length: 25),
+        "always the same vocabulary": planned(vocabulary=lambda size: 101),
+        "one token in a step": planned(tokens=lambda tokens: 1),
+        "rounded up": planned(whole=math.ceil),
+        "rounded to the nearest": planned(whole=round),
+        "not rounded": planned(whole=float),
+        "hours of the whole budget": planned(hours="budget"),
+        "hours of all GPUs together": planned(hours="together"),
+        "minutes": planned(hours="minutes"),
+        "steps alone": lambda *given: planned()(*given)[0],
+        "hours first": lambda *given: planned()(*given)[::-1],
+        "the first case by heart": lambda *given: (23, 0.1),
+        "nothing": lambda *given: None,
     },
     "check_round_binary": {
         "cuts off": lambda x, digits: significant(x, digits, math.trunc),
