@@ -15,7 +15,6 @@ limits = load("tools/limits.py")
 OLD_FORM = (
     "04_why_self_attention",
     "05_1_training_data_and_batching",
-    "05_2_hardware_and_schedule",
     "06_2_model_variations",
     "07_conclusion",
     "attention_visualizations",
