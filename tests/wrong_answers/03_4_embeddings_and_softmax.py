@@ -58,6 +58,13 @@ def one_row(weight):
         weight.copy_(torch.randn_like(weight[:1]) * weight.size(1) ** -0.5)
 
 
+def opposite_rows(weight):
+    """The second half of the rows is minus the first."""
+    half = torch.randn((len(weight) + 1) // 2, weight.size(1)) * weight.size(1) ** -0.5
+    with torch.no_grad():
+        weight.copy_(torch.cat([half, -half])[: len(weight)])
+
+
 WRONG = {
     "check_share": {
         "lengths, not squares": lambda f, s: 0.5**0.5 / (0.5**0.5 + f * s),
@@ -115,6 +122,7 @@ WRONG = {
                 * w.size(1) ** -0.5
             ),
         ),
+        "each row and its opposite": lambda a, b: same_parameter(a, b, opposite_rows),
         "every column the same": lambda a, b: same_parameter(
             a,
             b,
