@@ -14,7 +14,6 @@ tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
 OLD_FORM = (
     "04_why_self_attention",
-    "05_1_training_data_and_batching",
     "06_2_model_variations",
     "07_conclusion",
     "attention_visualizations",
