@@ -13,7 +13,6 @@ from transformer_lite.book import plots
 tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
 OLD_FORM = (
-    "04_why_self_attention",
     "06_2_model_variations",
     "07_conclusion",
     "attention_visualizations",
