@@ -162,6 +162,31 @@ def _translation() -> Iterator[Run]:
         )
 
 
+def _wider() -> Iterator[Run]:
+    """Yield a trial: the translator of everyday sentences, twice as wide.
+
+    With two fifths of the target tokens of `tatoeba_en_de-1`.
+    """
+    yield Run(
+        name="search/tatoeba_wide-1",
+        purpose="Trial: everyday sentences, twice as wide",
+        corpus="tatoeba_en_de",
+        recipe="tatoeba_de",
+        changes={
+            "model": {"d_model": 256, "d_ff": 1024},
+            "train": {
+                "max_steps": 12_000,
+                "cooldown_steps": 4_000,
+                "warmup_steps": 800,
+                "rate_scale": 0.543,
+                "checkpoint_every": 200,
+                "precision": "bf16",
+            },
+        },
+        splits=("valid", "test"),
+    )
+
+
 def _parsing() -> Iterator[Run]:
     """Yield Section 6.3: a small treebank, a larger one, the same and a parser's trees.
 
@@ -218,6 +243,7 @@ def _search() -> Iterator[Run]:
     # 0.0012 at its highest.
     rate = {"rate_scale": 0.543, "warmup_steps": 800}
     steps = {"max_steps": 10_000, "cooldown_steps": 2_500, "checkpoint_every": 200}
+    steps |= {"precision": "bf16"}
     for name, model, train in (
         ("wide", {**wide, "dropout": 0.2}, {**rate, **steps}),
         ("wide_more_dropout", {**wide, "dropout": 0.3}, {**rate, **steps}),
@@ -296,6 +322,7 @@ RUNS = (
     *_translation(),
     *_parsing(),
     *_search(),
+    *_wider(),
     *_table_3("table_3", 2, 4, seeds=2),
     *_warmup(),
 )

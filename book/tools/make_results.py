@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 
 from results import decoding, paper  # noqa: E402
 from results.constrained import RECORDING as CONSTRAINED  # noqa: E402
+from results.everyday import JUDGEMENTS  # noqa: E402
+from results.everyday import RECORDING as EVERYDAY  # noqa: E402
 from results.files import read_json  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
@@ -557,7 +559,68 @@ def time_and_others(results: Results) -> str:
     )
 
 
-SECTIONS = (translation, parsing, table_3, label_smoothing, warm_up, diverged)
+def trials(results: Results) -> str:
+    """Show the trials for better recipes, which no other page uses."""
+    rows = []
+    for run in RUNS:
+        made = finished(results.get(run.experiment, []))
+        if run.experiment.startswith("search/") and made:
+            changes = (
+                f"{name} = {value}"
+                for part in run.changes.values()
+                for name, value in part.items()
+            )
+            (result,) = made
+            training = result["training"]
+            scores = [of_split(made, split, "bleu")[0] for split in run.splits]
+            rows.append(
+                [
+                    run.purpose.partition(": ")[2],
+                    ", ".join(changes),
+                    f"{training['target_tokens'] / 1e6:.1f}",
+                    f"{training['minutes']:.0f}",
+                    " / ".join(f"{score:.1f}" for score in scores),
+                ]
+            )
+    if not rows:
+        return ""
+    header = "Trial | Differs from the recipe | Million target tokens | Minutes"
+    header += " | BLEU, validation / test set"
+    return section(
+        "Trials",
+        "One seed each. A trial that is no better than its recipe has changed "
+        "nothing.\n",
+        table(header, rows),
+    )
+
+
+def everyday(results: Results) -> str:
+    """Show fifty sentences, translated and judged one by one."""
+    recorded = read_json(EVERYDAY)
+    rows = [tuple(one.values()) for one in recorded["sentences"]]
+    found = [one["judgement"] for one in recorded["sentences"]]
+    counts = ", ".join(f"{found.count(name)} {name}" for name in JUDGEMENTS)
+    return section(
+        "Everyday sentences",
+        f"Fifty sentences, chosen before `{recorded['model']}` had seen any of them, and "
+        "its translations, with its own beam and α. One person judged them: "
+        f"{counts}. *Understandable* means that a reader gets the meaning, but something "
+        "is wrong. The model fails on names, on rare words and on long sentences. The "
+        "last two are those of the paper's Figures 3 and 4.\n",
+        table("English | Translation | Judgement", rows),
+    )
+
+
+SECTIONS = (
+    translation,
+    everyday,
+    trials,
+    parsing,
+    table_3,
+    label_smoothing,
+    warm_up,
+    diverged,
+)
 
 
 def missing(results: Results) -> str:
@@ -580,7 +643,7 @@ def render(results: Results, decoded: Result | None = None) -> str:
     """Return the whole page."""
     parts = [section(results) for section in SECTIONS]
     if decoded:
-        parts.insert(1, ways_to_decode(decoded))
+        parts.insert(2, ways_to_decode(decoded))
     parts += [time_and_others(results), missing(results)]
     return unbroken("\n".join([HEAD, *(part for part in parts if part)]))
 
