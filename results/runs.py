@@ -220,6 +220,7 @@ def _search() -> Iterator[Run]:
     # 0.0012 at its highest.
     rate = {"rate_scale": 0.543, "warmup_steps": 800}
     steps = {"max_steps": 10_000, "cooldown_steps": 2_500, "checkpoint_every": 200}
+    steps |= {"precision": "bf16"}
     for name, model, train in (
         ("wide", {**wide, "dropout": 0.2}, {**rate, **steps}),
         ("wide_more_dropout", {**wide, "dropout": 0.3}, {**rate, **steps}),
