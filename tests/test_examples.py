@@ -1,11 +1,12 @@
 """The examples run."""
 
+import ast
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+import nbformat
+from loading import ROOT, load
 
 
 def test_training_by_hand_lowers_the_loss(tmp_path):
@@ -21,3 +22,12 @@ def test_training_by_hand_lowers_the_loss(tmp_path):
     first, *_, last = map(float, re.findall(r"loss (\S+)", shown))
     assert last < first - 0.5
     assert shown.count("translation  ") == 3
+
+
+def test_the_course_in_colab_has_the_parts_of_the_course():
+    tool = load("tools/make_course.py")
+    written = nbformat.read(tool.PATH, as_version=4)
+    assert written == tool.course(), "run: book/tools/make_course.py"
+    for cell in written.cells:
+        if cell.source.startswith("%%writefile"):
+            ast.parse(cell.source.partition("\n")[2])

@@ -16,7 +16,6 @@ OLD_FORM = (
     "04_why_self_attention",
     "05_1_training_data_and_batching",
     "05_2_hardware_and_schedule",
-    "06_1_machine_translation",
     "06_2_model_variations",
     "07_conclusion",
     "attention_visualizations",

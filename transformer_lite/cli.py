@@ -129,6 +129,8 @@ class Training:
 
     out: Path
     """The run's folder."""
+    package: Path | None = None
+    """Only for toy: your own Transformer, from `exercise`. No run is kept."""
     recipe: Annotated[Recipe, arg(name="")]  # its fields are options without a prefix
 
 
@@ -155,6 +157,13 @@ def train(words: Sequence[str]) -> None:
     defaults = Training(out=Path("runs", Path(name).stem), recipe=load_recipe(name))
     program = f"transformer-lite train {name}"
     chosen = tyro.cli(Training, prog=program, args=options, default=defaults)
+    if chosen.package:
+        if name != "toy":
+            raise ValueError(f"--package trains on toy alone, not on {name}")
+        from transformer_lite.course.training import train as train_own
+
+        train_own(chosen.package, chosen.recipe)
+        return
     from transformer_lite.inference.scores import ValidationSamples
     from transformer_lite.training.run import train_recipe
 
@@ -364,8 +373,48 @@ def evaluate(
         write_whole(json, lambda partial: partial.write_text(table))
 
 
+def exercise(folder: Positional[Path], /) -> None:
+    """Write the parts of a Transformer for you to fill in.
+
+    Args:
+        folder: The folder to make.
+    """
+    from transformer_lite.course.parts import PARTS, write_skeleton
+
+    write_skeleton(folder)
+    print(f"{folder}: {len(PARTS)} parts to write, each as its chapter explains")
+    for part in PARTS.values():
+        print(f"  {part.name + '.py':15} {part.link}")
+    print(f"check them with: transformer-lite grade {folder}")
+
+
+def grade(
+    folder: Positional[Path],
+    parts: Positional[tuple[str, ...]] = (),
+    /,
+    *,
+    json: FlagCreatePairsOff[bool] = False,
+    watch: FlagCreatePairsOff[bool] = False,
+) -> None:
+    """Check the parts that you have written, each for itself.
+
+    Args:
+        folder: Your files, as `exercise` has written them.
+        parts: Names of parts, such as attention; by default all.
+        json: Print the grades as JSON.
+        watch: Check a part again whenever its file is saved, until Ctrl-C.
+
+    Raises:
+        SystemExit: With status 1 if a part fails or is not written.
+    """
+    from transformer_lite.course import report
+
+    sys.exit(0 if report.run(folder, parts, json, watch) else 1)
+
+
 VERBS: dict[str, Callable[..., None]] = {
-    verb.__name__: verb for verb in (prepare, train, average, translate, evaluate)
+    verb.__name__: verb
+    for verb in (prepare, train, average, translate, evaluate, exercise, grade)
 }
 
 

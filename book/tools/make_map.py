@@ -33,12 +33,15 @@ class ModuleEntry(NamedTuple):
 
 
 def module_names() -> list[str]:
-    """Return the names of all modules, "training.step" for one in a folder."""
+    """Return the names of all modules, "training.step" for one in a folder.
+
+    The files that the course gives to readers are none of the book's.
+    """
     paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
     return sorted(
         ".".join(path.with_suffix("").parts)
         for path in paths
-        if not path.stem.startswith("__")
+        if not path.stem.startswith("__") and path.parent.name != "my_transformer"
     )
 
 

@@ -38,6 +38,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import limits
 import make_map
 
+from transformer_lite.course.parts import PARTS
+
 ROOT = make_map.ROOT
 NOTEBOOKS = make_map.NOTEBOOKS
 ARTICLE = "https://arxiv.org/abs/1706.03762"
@@ -170,7 +172,7 @@ def head(notebook: NotebookNode, stem: str) -> str:
     modules = [
         entry
         for entry in map(make_map.read_module, make_map.module_names())
-        if stem in entry.chapters and not entry.name.startswith("book.")
+        if stem in entry.chapters and not entry.name.startswith(("book.", "course."))
     ]
     tests = dict.fromkeys(path for entry in modules for path in entry.tests)
     parts = [
@@ -185,6 +187,8 @@ def head(notebook: NotebookNode, stem: str) -> str:
         links = [make_map.source_link(entry.name) for entry in modules]
         parts.append(f"Module: {', '.join(links)}")
         parts.append(f"Tests: {', '.join(map(make_map.test_link, tests))}")
+    if any(part.chapter == stem for part in PARTS.values()):
+        parts.append("[Write it yourself](../book/write_it_yourself.md)")
     return " · ".join(parts)
 
 

@@ -121,6 +121,19 @@ WRONG = {
         "the output normalized": pre_norm_layer_with(
             think=lambda x, norm, network: x + norm(network(x))
         ),
+        "the input detached": lambda x, memory, *others: pre_norm_layer_with()(
+            x.detach(), memory, *others
+        ),
+        "the memory detached": lambda x, memory, *others: pre_norm_layer_with()(
+            x, memory.detach(), *others
+        ),
+        "everything detached": lambda *given: pre_norm_layer_with()(*given).detach(),
+        "a norm detached": pre_norm_layer_with(
+            think=lambda x, norm, network: x + network(norm(x).detach())
+        ),
+        "the sum detached": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x.detach() + attend(norm(x), memory)
+        ),
         "no sum": pre_norm_layer_with(think=lambda x, norm, network: network(norm(x))),
         "sum around attention forgotten": pre_norm_layer_with(
             look=lambda x, y, attend: attend(y, y)

@@ -92,8 +92,35 @@ def opposite_coins(x, rate):
     return x * (coins >= rate) / (1 - rate)
 
 
+def every_third_channel_alike(x, rate):
+    coins = torch.rand(x.size(0), 1, 3).repeat(1, 1, x.size(2) // 3 + 1)
+    return x * (coins[..., : x.size(2)].roll(1, 0) >= rate) / (1 - rate)
+
+
+def second_half_repeats_the_first(x, rate):
+    coins = torch.rand(x.size(0), 1, (x.size(2) + 1) // 2).repeat(1, 1, 2)
+    return x * (coins[..., : x.size(2)] >= rate) / (1 - rate)
+
+
+def opposite_two_sentences_on(x, rate):
+    coins = torch.rand(of_channels(x))
+    coins[2:] = 1 - coins[:-2].clone()
+    return x * (coins >= rate) / (1 - rate)
+
+
 WRONG = {
     "check_dropout": {
+        "without a gradient": lambda x, rate: dropping(of_channels)(x.detach(), rate),
+        "a gradient without the scale": lambda x, rate: (
+            x.detach()
+            * (rate / (1 - rate))
+            * (kept := torch.rand(of_channels(x)) >= rate)
+            + x * kept
+        ),
+        "every third channel has the same coin": every_third_channel_alike,
+        "the second half repeats the first": second_half_repeats_the_first,
+        "opposite coins two sentences on": opposite_two_sentences_on,
+        "only positive values": lambda x, rate: dropping(of_channels)(x.abs(), rate),
         "a coin for every number": dropping(lambda x: x.shape),
         "the same coins for all sentences": dropping(lambda x: (1, 1, x.size(2))),
         "one coin for a whole sentence": dropping(lambda x: (x.size(0), 1, 1)),

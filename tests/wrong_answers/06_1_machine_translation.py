@@ -28,10 +28,6 @@ def different_grams(words, references, n):
     return len(known & set(grams(words, n)))
 
 
-def pairs_of(scores, k, columns):
-    return [divmod(i, columns) for i in scores.flatten().topk(k).indices.tolist()]
-
-
 def by_key(words, references, n, key):
     """The right clipped matches, of n-grams that are compared by a key."""
     allowed = Counter()
@@ -41,6 +37,39 @@ def by_key(words, references, n, key):
 
 
 WRONG = {
+    "check_cache_bytes": {
+        "the tokens alone": lambda n, h, k, v, s, t, b: n * h * (k + v) * t * b,
+        "the source alone": lambda n, h, k, v, s, t, b: n * h * (k + v) * s * b,
+        "keys alone": lambda n, h, k, v, s, t, b: n * h * k * (s + t) * b,
+        "values alone": lambda n, h, k, v, s, t, b: n * h * v * (s + t) * b,
+        "values as wide as keys": lambda n, h, k, v, s, t, b: (
+            n * h * 2 * k * (s + t) * b
+        ),
+        "keys as wide as values": lambda n, h, k, v, s, t, b: (
+            n * h * 2 * v * (s + t) * b
+        ),
+        "queries too": lambda n, h, k, v, s, t, b: n * h * (2 * k + v) * (s + t) * b,
+        "one layer": lambda n, h, k, v, s, t, b: h * (k + v) * (s + t) * b,
+        "one head": lambda n, h, k, v, s, t, b: n * (k + v) * (s + t) * b,
+        "the source once for all layers": lambda n, h, k, v, s, t, b: (
+            h * (k + v) * (n * t + s) * b
+        ),
+        "always four bytes": lambda n, h, k, v, s, t, b: n * h * (k + v) * (s + t) * 4,
+        "numbers, not bytes": lambda n, h, k, v, s, t, b: n * h * (k + v) * (s + t),
+        "the last token not yet": lambda n, h, k, v, s, t, b: (
+            n * h * (k + v) * (s + t - 1) * b
+        ),
+        "each step keeps the source": lambda n, h, k, v, s, t, b: (
+            n * h * (k + v) * (s * t + t) * b
+        ),
+        "weights of attention": lambda n, h, k, v, s, t, b: n * h * s * t * b,
+        "the longer of the two": lambda n, h, k, v, s, t, b: (
+            n * h * (k + v) * max(s, t) * b
+        ),
+        "twice too many": lambda n, h, k, v, s, t, b: 2 * n * h * (k + v) * (s + t) * b,
+        "nothing": lambda *given: None,
+        "an error": lambda *given: 1 / 0,
+    },
     "check_matches": {
         "no clipping": every_gram_of_a_reference,
         "each n-gram once": different_grams,
@@ -78,37 +107,6 @@ WRONG = {
         "at most twice": lambda words, references, n: sum(
             min(count, 2, max(grams(r, n)[gram] for r in references))
             for gram, count in grams(words, n).items()
-        ),
-    },
-    "check_continuations": {
-        "the beams' past forgotten": lambda old, new, k: pairs_of(new, k, new.size(1)),
-        "beam and token exchanged": lambda old, new, k: [
-            (token, beam)
-            for beam, token in pairs_of(old[:, None] + new, k, new.size(1))
-        ],
-        "the worst": lambda old, new, k: pairs_of(
-            -(old[:, None] + new), k, new.size(1)
-        ),
-        "probabilities of the new, logarithms of the old": lambda old, new, k: pairs_of(
-            old[:, None] + new.exp(), k, new.size(1)
-        ),
-        "the best of each beam": lambda old, new, k: [
-            (beam, int(new[beam].argmax())) for beam in range(len(old))
-        ],
-        "in bfloat16": lambda old, new, k: pairs_of(
-            (old[:, None] + new).bfloat16(), k, new.size(1)
-        ),
-        "the new weighted": lambda old, new, k: pairs_of(
-            old[:, None] + 1.2 * new, k, new.size(1)
-        ),
-        "the old weighted": lambda old, new, k: pairs_of(
-            0.9 * old[:, None] + new, k, new.size(1)
-        ),
-        "unsorted": lambda old, new, k: sorted(
-            pairs_of(old[:, None] + new, k, new.size(1))
-        ),
-        "products of probabilities": lambda old, new, k: pairs_of(
-            old.exp()[:, None] * new.exp(), k, new.size(1)
         ),
     },
     "check_can_still_win": {

@@ -1,0 +1,1 @@
+"""Write it yourself: the parts of a Transformer, and how they are graded."""
