@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 
 from results import decoding, paper  # noqa: E402
 from results.constrained import RECORDING as CONSTRAINED  # noqa: E402
+from results.everyday import JUDGEMENTS  # noqa: E402
+from results.everyday import RECORDING as EVERYDAY  # noqa: E402
 from results.files import read_json  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
@@ -557,7 +559,23 @@ def time_and_others(results: Results) -> str:
     )
 
 
-SECTIONS = (translation, parsing, table_3, label_smoothing, warm_up, diverged)
+def everyday(results: Results) -> str:
+    """Show fifty sentences, translated and judged one by one."""
+    recorded = read_json(EVERYDAY)
+    rows = [tuple(one.values()) for one in recorded["sentences"]]
+    found = [one["judgement"] for one in recorded["sentences"]]
+    counts = ", ".join(f"{found.count(name)} {name}" for name in JUDGEMENTS)
+    return section(
+        "Everyday sentences",
+        f"Fifty sentences, chosen before `{recorded['model']}` had seen any of them, and "
+        "its translations, with its own beam and α. One person judged them: "
+        f"{counts}. *Understandable* means that a reader gets the meaning, but something "
+        "is wrong. The last two are those of the paper's Figures 3 and 4.\n",
+        table("English | Translation | Judgement", rows),
+    )
+
+
+SECTIONS = (translation, everyday, parsing, table_3, label_smoothing, warm_up, diverged)
 
 
 def missing(results: Results) -> str:
@@ -580,7 +598,7 @@ def render(results: Results, decoded: Result | None = None) -> str:
     """Return the whole page."""
     parts = [section(results) for section in SECTIONS]
     if decoded:
-        parts.insert(1, ways_to_decode(decoded))
+        parts.insert(2, ways_to_decode(decoded))
     parts += [time_and_others(results), missing(results)]
     return unbroken("\n".join([HEAD, *(part for part in parts if part)]))
 
