@@ -9,11 +9,13 @@ translation has none, and a person writes it into the file: "right", "understand
 """
 
 import os
+from pathlib import Path
 
 import tyro
 
 from results.conditions import ROOT
 from results.files import read_json, write_json
+from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
 
 RECORDING = ROOT / "results" / "everyday.json"
@@ -71,10 +73,10 @@ SENTENCES = (
     # Figures 3 and 4 of the paper.
     "It is in this spirit that a majority of American governments have passed new laws "
     "since 2009 making the registration or voting process more difficult.",
-    "The Law will never be perfect, but its application should be just - this is what we "
-    "are missing, in my opinion.",
+    "The Law will never be perfect, but its application should be just - this is what "
+    "we are missing, in my opinion.",
 )
-"""Chosen before the model had seen any of them."""
+"""Chosen before the model translated any of them."""
 
 
 def main(model: str = "tatoeba_en_de") -> None:
@@ -85,12 +87,15 @@ def main(model: str = "tatoeba_en_de") -> None:
     """
     before = read_json(RECORDING)["sentences"] if RECORDING.exists() else []
     judged = {(one["source"], one["translation"]): one["judgement"] for one in before}
+    # Its text lies where `make results` has prepared it.
+    read = set(PreparedCorpus(Path("data/results", model)).text("train")[0])
     outputs = Translator.load(model, device="cpu").translate(list(SENTENCES))
     sentences = [
         {
             "source": source,
             "translation": translation,
             "judgement": judged.get((source, translation), ""),
+            "in_training": source in read,
         }
         for source, translation in zip(SENTENCES, outputs, strict=True)
     ]

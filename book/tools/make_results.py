@@ -597,16 +597,19 @@ def trials(results: Results) -> str:
 def everyday(results: Results) -> str:
     """Show fifty sentences, translated and judged one by one."""
     recorded = read_json(EVERYDAY)
-    rows = [tuple(one.values()) for one in recorded["sentences"]]
+    sentences = recorded["sentences"]
+    rows = [(one["source"], one["translation"], one["judgement"]) for one in sentences]
+    known = sum(one["in_training"] for one in sentences)
     found = [one["judgement"] for one in recorded["sentences"]]
     counts = ", ".join(f"{found.count(name)} {name}" for name in JUDGEMENTS)
     return section(
         "Everyday sentences",
-        f"Fifty sentences, chosen before `{recorded['model']}` had seen any of them, and "
-        "its translations, with its own beam and α. One person judged them: "
-        f"{counts}. *Understandable* means that a reader gets the meaning, but something "
-        "is wrong. The model fails on names, on rare words and on long sentences. The "
-        "last two are those of the paper's Figures 3 and 4.\n",
+        f"Fifty sentences of ours and the translations of `{recorded['model']}`. One "
+        f"person judged them: {counts}. *Understandable* means that a reader gets the "
+        "meaning, but something is wrong. The sentences were chosen before they were "
+        f"translated; {known} of them stand in the training text, word for word. The "
+        "model fails on names, on rare words and on long sentences. The last two are "
+        "those of the paper's Figures 3 and 4.\n",
         table("English | Translation | Judgement", rows),
     )
 
