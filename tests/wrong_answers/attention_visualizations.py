@@ -13,22 +13,6 @@ def rows_of(weights, value, w_o, head):
     return weights @ value @ w_o.T[:, head * width : (head + 1) * width].T
 
 
-def share_of_commonest(numbers):
-    return max(map(numbers.count, numbers)) / len(numbers)
-
-
-def share_of_mean(queries, targets):
-    distances = [q - t for q, t in zip(queries, targets, strict=True)]
-    return distances.count(round(sum(distances) / len(distances))) / len(distances)
-
-
-def only_before(queries, targets):
-    """Looks for antecedents in front of the pronoun alone."""
-    distances = [q - t for q, t in zip(queries, targets, strict=True)]
-    kept = [distance for distance in distances if distance > 0]
-    return max(map(kept.count, kept), default=0) / len(distances)
-
-
 WRONG = {
     "check_words": {
         "the entropy itself": entropy,
@@ -39,21 +23,6 @@ WRONG = {
         "words that have any weight": lambda w: (w > 0).sum(-1).double(),
         "one number for all rows": lambda w: entropy(w).mean().exp(),
         "another axis": lambda w: (-torch.special.xlogy(w, w).sum(0)).exp(),
-    },
-    "check_offset": {
-        "without the sign": lambda q, t: share_of_commonest(
-            [abs(a - b) for a, b in zip(q, t, strict=True)]
-        ),
-        "the commonest place": lambda q, t: share_of_commonest(t),
-        "the mean distance": share_of_mean,
-        "forwards never": only_before,
-        "how many, not which share": lambda q, t: (
-            share_of_commonest([a - b for a, b in zip(q, t, strict=True)]) * len(q)
-        ),
-        "one over the number of distances": lambda q, t: (
-            1 / len({a - b for a, b in zip(q, t, strict=True)})
-        ),
-        "a constant": lambda q, t: 2 / 3,
     },
     "check_part": {
         "the rows of a matrix stored otherwise": lambda w, v, o, h: (
