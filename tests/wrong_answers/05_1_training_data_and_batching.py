@@ -1,79 +1,58 @@
 """Wrong answers to the exercises of 5.1, by check and by mistake."""
 
-import unicodedata
+
+def in_order(word, learned, places=None, backwards=False):
+    """The joins one after the other, as often as `places` says."""
+    pieces = list(word)
+    for new in learned:
+        joined, done = [], 0
+        for piece in reversed(pieces) if backwards else pieces:
+            both = piece + joined[-1] if backwards and joined else ""
+            both = joined[-1] + piece if joined and not backwards else both
+            if both == new and done != places:
+                joined[-1] = new
+                done += 1
+            else:
+                joined.append(piece)
+        pieces = joined[::-1] if backwards else joined
+    return pieces
 
 
-def spelled(spell, keep=lambda piece, known: piece in known):
-    """An answer that spells unknown pieces in its own way."""
-
-    def candidate(pieces, known):
-        result = []
-        for piece in pieces:
-            result += [piece] if keep(piece, known) else spell(piece)
-        return result
-
-    return candidate
-
-
-def in_bytes(piece, encoding="utf-8", form="<0x{:02X}>"):
-    return [form.format(byte) for byte in piece.encode(encoding)]
+def longest_first(word, learned, from_the_end=False):
+    """The longest known piece, and then the rest."""
+    if not word:
+        return []
+    for n in range(len(word), 0, -1):
+        piece = word[-n:] if from_the_end else word[:n]
+        if n == 1 or piece in learned:
+            break
+    if from_the_end:
+        return [*longest_first(word[:-n], learned, from_the_end), piece]
+    return [piece, *longest_first(word[n:], learned)]
 
 
-def changes_what_it_is_given(pieces, known):
-    while unknown := [piece for piece in pieces if piece not in known]:
-        place = pieces.index(unknown[0])
-        pieces[place : place + 1] = in_bytes(unknown[0])
-        known |= set(pieces[place:])
+def any_that_fits(word, learned):
+    """Whatever neighbours can be joined, from the left."""
+    pieces = []
+    for letter in word:
+        if pieces and pieces[-1] + letter in learned:
+            pieces[-1] += letter
+        else:
+            pieces.append(letter)
+    return pieces
+
+
+def until_one_does_not_fit(word, learned):
+    pieces = list(word)
+    for number in range(len(learned)):
+        after = in_order(word, learned[: number + 1])
+        if after == pieces and number > 3:
+            break
+        pieces = after
     return pieces
 
 
 WRONG = {
-    "check_bytes": {
-        "code points": spelled(lambda piece: [f"<0x{ord(c):02X}>" for c in piece]),
-        "two bytes a character": spelled(lambda piece: in_bytes(piece, "utf-16-be")),
-        "small digits": spelled(lambda piece: in_bytes(piece, form="<0x{:02x}>")),
-        "one digit where it suffices": spelled(
-            lambda piece: in_bytes(piece, form="<0x{:X}>")
-        ),
-        "the first byte alone": spelled(lambda piece: in_bytes(piece)[:1]),
-        "one string for all bytes": spelled(lambda piece: ["".join(in_bytes(piece))]),
-        "keeps what is made of known letters": spelled(
-            in_bytes, lambda piece, known: set(piece) <= known or piece in known
-        ),
-        "keeps ASCII": spelled(in_bytes, lambda piece, known: piece.isascii()),
-        "spells all": spelled(in_bytes, lambda piece, known: False),
-        "drops the unknown": spelled(lambda piece: []),
-        "changes what it is given": changes_what_it_is_given,
-        "keeps what begins with the mark": spelled(
-            in_bytes, lambda piece, known: piece in known or piece.startswith("▁")
-        ),
-        "does not see the mark": spelled(
-            in_bytes, lambda piece, known: piece in known or piece.lstrip("▁") in known
-        ),
-        "does not see the case": spelled(
-            in_bytes, lambda piece, known: piece in known or piece.lower() in known
-        ),
-        "composes letters and accents": spelled(
-            lambda piece: in_bytes(unicodedata.normalize("NFC", piece))
-        ),
-        "keeps what is part of a known piece": spelled(
-            in_bytes, lambda piece, known: any(piece in other for other in known)
-        ),
-        "empties the set": lambda pieces, known: (
-            spelled(in_bytes)(pieces, known),
-            known.clear(),
-        )[0],
-        "drops a known piece that comes again": lambda pieces, known: spelled(in_bytes)(
-            [p for i, p in enumerate(pieces) if p not in known or p not in pieces[:i]],
-            known,
-        ),
-        "keeps digits": spelled(
-            in_bytes, lambda piece, known: piece in known or piece.isdigit()
-        ),
-        "keeps what looks like a byte": spelled(
-            in_bytes, lambda piece, known: piece in known or piece.startswith("<0x")
-        ),
-    },
     "check_overweight": {
         "the share of the step": lambda tokens: [n / sum(tokens) for n in tokens],
         "upside down": lambda tokens: [n * len(tokens) / sum(tokens) for n in tokens],
@@ -97,5 +76,45 @@ WRONG = {
             sum(tokens) / len(tokens) / min(tokens)
         ),
         "a column": lambda tokens: [[sum(tokens) / len(tokens) / n] for n in tokens],
+        "rounded": lambda tokens: [
+            round(sum(tokens) / len(tokens) / n, 2) for n in tokens
+        ],
+        "the middle size for the mean": lambda tokens: [
+            sorted(tokens)[len(tokens) // 2] / n for n in tokens
+        ],
+        "nothing": lambda tokens: None,
+    },
+    "check_cut_word": {
+        "the longest piece first": longest_first,
+        "the longest piece first, from the end": lambda word, learned: longest_first(
+            word, learned, from_the_end=True
+        ),
+        "the joins in reverse": lambda word, learned: in_order(word, learned[::-1]),
+        "the joins by length": lambda word, learned: in_order(
+            word, sorted(learned, key=len)
+        ),
+        "the longest joins first": lambda word, learned: in_order(
+            word, sorted(learned, key=len, reverse=True)
+        ),
+        "the joins in alphabetical order": lambda word, learned: in_order(
+            word, sorted(learned)
+        ),
+        "each join at one place only": lambda word, learned: in_order(
+            word, learned, places=1
+        ),
+        "without the last join": lambda word, learned: in_order(word, learned[:-1]),
+        "the first ten joins": lambda word, learned: in_order(word, learned[:10]),
+        "whatever fits, from the left": any_that_fits,
+        "ends where a join does not fit": until_one_does_not_fit,
+        "without the mark": lambda word, learned: in_order(word[1:], learned),
+        "the mark stays alone": lambda word, learned: [
+            word[0],
+            *in_order(word[1:], learned),
+        ],
+        "one string": lambda word, learned: " ".join(in_order(word, learned)),
+        "characters": lambda word, learned: list(word),
+        "the whole word": lambda word, learned: [word],
+        "in reverse": lambda word, learned: in_order(word, learned)[::-1],
+        "nothing": lambda word, learned: None,
     },
 }
