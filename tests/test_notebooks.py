@@ -13,9 +13,7 @@ from transformer_lite.book import plots
 tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
 OLD_FORM = (
-    "06_2_model_variations",
     "07_conclusion",
-    "attention_visualizations",
     "the_multi_gpu_trainer",
 )
 """Chapters without story and evidence; whoever rewrites one removes its name."""
