@@ -14,7 +14,6 @@ tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
 OLD_FORM = (
     "07_conclusion",
-    "the_multi_gpu_trainer",
 )
 """Chapters without story and evidence; whoever rewrites one removes its name."""
 STORIES = sorted(
