@@ -12,9 +12,7 @@ from transformer_lite.book import plots
 
 tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
-OLD_FORM = (
-    "07_conclusion",
-)
+OLD_FORM = ("07_conclusion",)
 """Chapters without story and evidence; whoever rewrites one removes its name."""
 STORIES = sorted(
     path.stem

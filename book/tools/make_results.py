@@ -523,10 +523,8 @@ OTHERS = {
     "seeds of the Penn sample and of CRAFT alone)",
     "attachment": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): where "
     "the parsers attach prepositional phrases",
-    "text": "[4](../notebooks/04_why_self_attention.ipynb), "
-    "[5.1](../notebooks/05_1_training_data_and_batching.ipynb) and "
-    "[6.2](../notebooks/06_2_model_variations.ipynb): counts of sentences, tokens and "
-    "batches",
+    "text": "[5.1](../notebooks/05_1_training_data_and_batching.ipynb): counts of "
+    "sentences, tokens and batches",
     "treebanks": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): counts "
     "of trees and brackets",
 }

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from transformer_lite.course import the_book
 from transformer_lite.files import new_folder
 
 SKELETON = Path(__file__).with_name("my_transformer")
@@ -110,6 +109,8 @@ def load_parts(folder: Path, own: Collection[str]) -> dict[str, ModuleType]:
         folder: The reader's files.
         own: The names of the parts that are the reader's.
     """
+    from transformer_lite.course import the_book  # slow: it loads PyTorch
+
     for known in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[known]
     package = ModuleType(PACKAGE)
