@@ -1,49 +1,44 @@
 """Wrong answers to the exercises of 7, by check and by mistake."""
 
 import torch
-from torch.nn import functional as F
 
 from transformer_lite.masks import causal_mask
 
 
-def patches_with(order):
-    """Split into squares as it should be, then with the axes in another order."""
+def count_with(**changes):
+    """The right count, with one thing or another forgotten or counted twice."""
 
-    def candidate(images, side):
-        split = images.unflatten(3, (-1, side)).unflatten(2, (-1, side))
-        return split.permute(order).flatten(3).flatten(1, 2)
+    def candidate(vocabulary, positions, d_model, layers):
+        matrices, biases = changes.get("matrices", 12), changes.get("biases", 9)
+        norms = changes.get("norms", 2) * 2 * d_model
+        inside = matrices * d_model**2 + biases * d_model + norms
+        rows = vocabulary * changes.get("embeddings", 1)
+        rows += positions * changes.get("positions", 1)
+        last = changes.get("last", 2) * d_model
+        return rows * d_model + layers * inside + last
 
     return candidate
 
 
 WRONG = {
-    "check_patches": {
-        "unfold after all": lambda images, side: F.unfold(images, side, stride=side).mT,
-        "strips of rows": lambda images, side: images.reshape(
-            len(images), -1, images.size(1) * side * side
-        ),
-        "squares column by column": patches_with((0, 4, 2, 1, 3, 5)),
-        "channels last": patches_with((0, 2, 4, 3, 5, 1)),
-        "rows and columns of a square exchanged": patches_with((0, 2, 4, 1, 5, 3)),
-        "unfold without its transpose": lambda images, side: F.unfold(
-            images, side, stride=side
-        ),
-        "images turned over first": lambda images, side: (
-            F.unfold(images.mT, side, stride=side).mT
-        ),
-        "as many squares as their side is long": lambda images, side: torch.stack(
-            [
-                square.flatten(1)
-                for strip in images.chunk(side, 2)
-                for square in strip.chunk(side, 3)
-            ],
-            dim=1,
-        ),
-        "a list": lambda images, side: list(F.unfold(images, side, stride=side).mT),
-        "squares that overlap": lambda images, side: F.unfold(images, side).mT,
-        "zeros, and the images made zero": lambda images, side: torch.zeros_like(
-            F.unfold(images.zero_(), side, stride=side).mT
-        ),
+    "check_gpt_parameters": {
+        "no biases": count_with(biases=0),
+        "no biases in the attention": count_with(biases=5),
+        "no biases in the feed-forward network": count_with(biases=4),
+        "an output matrix of its own": count_with(embeddings=2),
+        "no positions": count_with(positions=0),
+        "no last norm": count_with(last=0),
+        "norms without biases": count_with(norms=1, last=1),
+        "one norm in a layer": count_with(norms=1),
+        "no output map in the attention": count_with(matrices=11, biases=8),
+        "cross-attention, too": count_with(matrices=16, biases=13),
+        "a feed-forward network as wide as the model": count_with(matrices=6, biases=6),
+        "one layer": lambda v, p, d, n: count_with()(v, p, d, 1),
+        "GPT-2's number for all": lambda *sizes: 124_439_808,
+        "GPT-2's vocabulary for all": lambda v, p, d, n: count_with()(50_257, p, d, n),
+        "in millions": lambda *sizes: round(count_with()(*sizes) / 1e6),
+        "a text": lambda *sizes: str(count_with()(*sizes)),
+        "nothing": lambda *sizes: None,
     },
     "check_prefix": {
         "causal everywhere": lambda length, prefix: causal_mask(length),
