@@ -12,13 +12,7 @@ from transformer_lite.book import plots
 
 tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
-OLD_FORM = ("07_conclusion",)
-"""Chapters without story and evidence; whoever rewrites one removes its name."""
-STORIES = sorted(
-    path.stem
-    for path in (ROOT / "notebooks").glob("*.ipynb")
-    if path.stem not in OLD_FORM
-)
+STORIES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 MYST = re.compile(
     r"^\s*(?:`{3,}|:{3,}|~{3,})\{"  # directive
     r"|\{[a-z][\w:+-]*\}`"  # role
@@ -226,11 +220,6 @@ def section(text, heading):
     found = re.search(rf"^## {heading}$(.*?)(?=^## |\Z)", text, re.M | re.S)
     assert found, f"no section {heading!r}"
     return found[1]
-
-
-def test_a_chapter_has_evidence_unless_it_is_of_the_old_form(chapters):
-    has_evidence = {name for name in chapters if limits.parts(chapters[name])[1]}
-    assert has_evidence == set(STORIES)
 
 
 @pytest.mark.parametrize("name", STORIES)

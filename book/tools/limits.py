@@ -2,7 +2,7 @@
 
 A chapter has two parts: the story, which everybody reads, and below the heading
 "## Evidence" the evidence, for those who doubt. Limits and reading time are about the
-story. A chapter without that heading counts as a whole.
+story.
 
 The reading time in minutes is
 

@@ -193,7 +193,7 @@ def head(notebook: NotebookNode, stem: str) -> str:
 
 
 def reading_minutes(notebook: NotebookNode) -> int:
-    """Return how long a chapter's story takes, or a chapter that has no evidence."""
+    """Return how long a chapter's story takes."""
     return limits.measure(limits.parts(notebook)[0]).minutes
 
 
