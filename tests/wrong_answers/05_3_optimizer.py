@@ -16,6 +16,12 @@ def adamw(given, **changes):
     v = state["v"] = b2 * state.get("v", 0.0) + (1 - b2) * news
     if "biased" not in changes:
         m, v = m / (1 - b1**t), v / (1 - b2**t)
+    if "largest" in changes:
+        v = state["top"] = torch.maximum(v, state.get("top", v))
+    if "early" in changes:
+        eps = eps / math.sqrt(1 - b2**t)
+    if "nesterov" in changes:
+        m = b1 * m + (1 - b1) * gradient / (1 - b1**t)
     root = (v + eps).sqrt() if "inside" in changes else v.sqrt() + eps
     shrink = 1 - (1 if "rateless" in changes else rate) * decay
     if "late" in changes:
@@ -93,6 +99,9 @@ WRONG = {
         "decay without the rate": but(rateless=True),
         "no bias correction": but(biased=True),
         "ε inside the root": but(inside=True),
+        "ε before the bias correction": but(early=True),
+        "AMSGrad": but(largest=True),
+        "Nesterov's momentum": but(nesterov=True),
         "steps counted from 2": but(before=1),
         "absolute values for squares": but(absolute=True),
         "β swapped": with_other(4, lambda betas: betas[::-1]),
