@@ -233,9 +233,8 @@ def test_torchrun_restarts_a_run_whose_process_is_killed(launch, tmp_path, victi
     wait_for_checkpoints(tmp_path / "run", 2)
     os.kill(workers(run)[victim], signal.SIGKILL)
     log = finished(run, tmp_path / "log")
-    assert (
-        f"error: process {1 - victim} lost another process of the run; the last" in log
-    )
+    # torchrun may end the survivor before it can say what it lost, so the message has a
+    # test without torchrun, in test_distributed.py.
     assert "resuming after step" in log
     assert steps_of(tmp_path / "run") == list(range(1, 151))
 
