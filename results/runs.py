@@ -246,16 +246,20 @@ def _search() -> Iterator[Run]:
     rate = {"rate_scale": 0.543, "warmup_steps": 800}
     steps = {"max_steps": 10_000, "cooldown_steps": 2_500, "checkpoint_every": 200}
     steps |= {"precision": "bf16"}
-    for name, model, train in (
-        ("wide", {**wide, "dropout": 0.2}, {**rate, **steps}),
-        ("wide_more_dropout", {**wide, "dropout": 0.3}, {**rate, **steps}),
+    longer = {**steps, "max_steps": 17_000, "cooldown_steps": 4_000}
+    for name, begins_with, dropout, train in (
+        ("wide", None, 0.2, steps),
+        # The learning rate rises again after the first one's end, and falls again.
+        ("wide_longer", "search/wide-1", 0.2, longer),
+        ("wide_more_dropout", None, 0.3, steps),
     ):
         yield Run(
             name=f"search/{name}-1",
             purpose=f"Trial of a recipe for Multi30k: {name.replace('_', ' ')}",
             corpus="multi30k_en_de",
             recipe="multi30k_de",
-            changes={"model": model, "train": train},
+            changes={"model": {**wide, "dropout": dropout}, "train": {**rate, **train}},
+            begins_with=begins_with,
         )
 
 
