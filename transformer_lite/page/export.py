@@ -5,8 +5,8 @@ in files of their own, so the modules are joined into one script, and the weight
 script, too.
 
 Paper: –
-Chapter: book/live_translator.md, book/without_a_library.md
-Tests: tests/page/
+Chapter: 03_model_architecture, attention_visualizations
+Tests: tests/page/test_export.py, tests/page/test_in_browser.py
 """
 
 import base64
@@ -105,17 +105,7 @@ def exported(
     folder = find_run(run)
     recipe = folder.recipe()
     tokenizer = Tokenizer.load(folder.tokenizer)
-    path = weights or folder.default_weights()
-    tensors, data = [], bytearray()
-    for name, tensor in read_weights(path).items():
-        matrix = tensor.float().reshape(-1, tensor.shape[-1])
-        rows, columns = matrix.shape
-        is_small = bits == 8 and tensor.dim() > 1
-        size = 8 if is_small else 32
-        tensors.append({"name": name, "rows": rows, "columns": columns, "bits": size})
-        for part in reversed(quantize(matrix)) if is_small else [matrix]:
-            data += part.contiguous().numpy().tobytes()
-        data += bytes(-len(data) % 4)  # the next number of 32 bits begins at a multiple
+    tensors = read_weights(Path(weights or folder.default_weights()))
     source, target = folder.training_data()["languages"]
     return {
         "name": folder.path.resolve().name,
@@ -124,9 +114,23 @@ def exported(
         "search": vars(recipe.search),
         "pieces": tokenizer.pieces(range(tokenizer.vocab_size)),
         "symbols": tokenizer.symbols,
-        "tensors": tensors,
-        "data": base64.b64encode(data).decode("ascii"),
+        **parameters_for_json(tensors, bits),
     }
+
+
+def parameters_for_json(weights: Weights, bits: int) -> dict[str, Any]:
+    """Return the name and shape of each tensor, and the numbers of all as one text."""
+    tensors, data = [], bytearray()
+    for name, tensor in weights.items():
+        matrix = tensor.detach().float().reshape(-1, tensor.shape[-1])
+        rows, columns = matrix.shape
+        is_small = bits == 8 and tensor.dim() > 1
+        size = 8 if is_small else 32
+        tensors.append({"name": name, "rows": rows, "columns": columns, "bits": size})
+        for part in reversed(quantize(matrix)) if is_small else [matrix]:
+            data += part.contiguous().numpy().tobytes()
+        data += bytes(-len(data) % 4)  # the next number of 32 bits begins at a multiple
+    return {"tensors": tensors, "data": base64.b64encode(data).decode("ascii")}
 
 
 def _without_modules(path: Path) -> str:

@@ -152,7 +152,7 @@
 
     function slider(title, key, min, max, step) {
       const around = make(controls, "label", { class: "slider" }, `${title} `);
-      const value = make(around, "output");
+      const value = make(around, "span", { "aria-hidden": "true" });
       const input = make(around, "input", { type: "range", min, max, step });
       input.addEventListener("input", () => change({ [key]: Number(input.value) }, TYPING));
       return { input, value };
@@ -162,6 +162,8 @@
 
     function change(changes, wait = 0) {
       state = { ...state, ...changes };
+      request += 1; // what is still computed is of no interest
+      root.setAttribute("aria-busy", "true");
       copied.textContent = "";
       showSettings();
       clearTimeout(timer);
@@ -170,8 +172,7 @@
 
     function ask() {
       if (!model) return;
-      [tree, began, request] = [[], performance.now(), request + 1];
-      root.setAttribute("aria-busy", "true");
+      [tree, began] = [[], performance.now()];
       worker.postMessage({ request, ...state });
     }
 
