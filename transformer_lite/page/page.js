@@ -70,11 +70,12 @@
 
     /* The parts of the page, from top to bottom. */
 
+    root.setAttribute("aria-busy", "true");
     const label = make(root, "label", { class: "sentence" });
     const asks = make(label, "span", {}, "A sentence");
     const text = make(label, "textarea", { rows: 2, spellcheck: "false", dir: "auto" });
     const status = make(root, "p", { class: "status", role: "status" }, "The model is loading.");
-    const translation = make(root, "p", { class: "translation", dir: "auto" });
+    const translation = make(root, "div", { class: "translation", role: "region", dir: "auto" });
 
     make(root, "h3", {}, "The pieces that the model reads");
     const source = make(root, "ol", { class: "pieces", "aria-label": "Pieces of the sentence" });
@@ -85,7 +86,7 @@
     const target = make(root, "div", {
       class: "pieces", role: "radiogroup", "aria-label": "Pieces of the translation",
     });
-    const candidates = make(root, "ol", { class: "candidates", "aria-label": "Likeliest pieces" });
+    const candidates = make(root, "ol", { class: "candidates", "aria-label": "Continue with one of the likeliest pieces" });
     const release = button(root, "Let the model choose again", () => change({ forced: {} }));
 
     make(root, "h3", {}, "The search");
@@ -239,6 +240,7 @@
 
     function showNothing(why) {
       result = null;
+      root.setAttribute("aria-busy", "false");
       status.textContent = why;
       for (const part of [translation, target, candidates, scrolled, finished, attention]) {
         part.textContent = "";
@@ -341,7 +343,6 @@
           const before = Object.entries(state.forced).filter(([place]) => place < chosen);
           change({ forced: { ...Object.fromEntries(before), [chosen]: id } });
         });
-        force.setAttribute("aria-label", `${name}, ${percent(probability)}: continue with it`);
         if (id === step.id) force.setAttribute("aria-current", "true");
         make(force, "span", { class: "piece", dir: "auto" }, name);
         make(make(force, "span", { class: "bar" }), "span", { style: `width: ${100 * probability}%` });
