@@ -163,28 +163,30 @@ def _translation() -> Iterator[Run]:
 
 
 def _wider() -> Iterator[Run]:
-    """Yield a trial: the translator of everyday sentences, twice as wide.
+    """Yield trials: the translator of everyday sentences, twice as wide.
 
-    With two fifths of the target tokens of `tatoeba_en_de-1`.
+    The first has two fifths of the target tokens of `tatoeba_en_de-1`. The second goes
+    on from its end: the learning rate rises again, and falls a second time.
     """
-    yield Run(
-        name="search/tatoeba_wide-1",
-        purpose="Trial: everyday sentences, twice as wide",
-        corpus="tatoeba_en_de",
-        recipe="tatoeba_de",
-        changes={
-            "model": {"d_model": 256, "d_ff": 1024},
-            "train": {
-                "max_steps": 12_000,
-                "cooldown_steps": 4_000,
-                "warmup_steps": 800,
-                "rate_scale": 0.543,
-                "checkpoint_every": 200,
-                "precision": "bf16",
+    train = {"warmup_steps": 800, "rate_scale": 0.543, "checkpoint_every": 200}
+    train |= {"precision": "bf16"}
+    first = "search/tatoeba_wide-1"
+    for name, purpose, begins_with, steps, cooldown in (
+        (first, "twice as wide", None, 12_000, 4_000),
+        ("search/tatoeba_wide_longer-1", "the same, trained on", first, 25_000, 6_000),
+    ):
+        yield Run(
+            name=name,
+            purpose=f"Trial: everyday sentences, {purpose}",
+            corpus="tatoeba_en_de",
+            recipe="tatoeba_de",
+            changes={
+                "model": {"d_model": 256, "d_ff": 1024},
+                "train": {**train, "max_steps": steps, "cooldown_steps": cooldown},
             },
-        },
-        splits=("valid", "test"),
-    )
+            begins_with=begins_with,
+            splits=("valid", "test"),
+        )
 
 
 def _parsing() -> Iterator[Run]:
@@ -244,16 +246,20 @@ def _search() -> Iterator[Run]:
     rate = {"rate_scale": 0.543, "warmup_steps": 800}
     steps = {"max_steps": 10_000, "cooldown_steps": 2_500, "checkpoint_every": 200}
     steps |= {"precision": "bf16"}
-    for name, model, train in (
-        ("wide", {**wide, "dropout": 0.2}, {**rate, **steps}),
-        ("wide_more_dropout", {**wide, "dropout": 0.3}, {**rate, **steps}),
+    longer = {**steps, "max_steps": 17_000, "cooldown_steps": 4_000}
+    for name, begins_with, dropout, train in (
+        ("wide", None, 0.2, steps),
+        # The learning rate rises again after the first one's end, and falls again.
+        ("wide_longer", "search/wide-1", 0.2, longer),
+        ("wide_more_dropout", None, 0.3, steps),
     ):
         yield Run(
             name=f"search/{name}-1",
             purpose=f"Trial of a recipe for Multi30k: {name.replace('_', ' ')}",
             corpus="multi30k_en_de",
             recipe="multi30k_de",
-            changes={"model": model, "train": train},
+            changes={"model": {**wide, "dropout": dropout}, "train": {**rate, **train}},
+            begins_with=begins_with,
         )
 
 
