@@ -590,6 +590,8 @@ def trials(results: Results) -> str:
         "One seed each. A trial that is no better than its recipe has changed "
         "nothing.\n",
         table(header, rows),
+        "\n![How fast the trials learn, beside their recipes: perplexity of the "
+        "validation set against millions of target tokens](_static/trials.svg)\n",
     )
 
 
