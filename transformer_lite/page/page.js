@@ -231,7 +231,7 @@
       if (data.tooLong) {
         showNothing(`This text has ${count} pieces, and the model reads at most ${data.longest}. Shorten it.`);
       } else if (data.unknown.length) {
-        const listed = data.unknown.map((one) => `“${one.replaceAll("\u2581", " ")}”`).join(", ");
+        const listed = [...new Set(data.unknown)].map((one) => `“${one.replaceAll("\u2581", " ")}”`).join(", ");
         status.textContent = `The model has never seen ${listed}. It reads “unknown” there.`;
       } else if (pieces.length) {
         status.textContent = "";
