@@ -4,7 +4,9 @@
 
 It goes into the package, so that chapters show trained heads without training, and
 readers translate or parse. Its weights are rounded to bfloat16, half the size; the card
-gives the scores of these. The parser, parsing/craft_gum_words-1, becomes craft_parser.
+gives the scores of these. A translator has its corpus's name: multi30k_en_de-1 becomes
+multi30k_en_de, and search/tatoeba_wide_longer-1 tatoeba_en_de. The parser,
+parsing/craft_gum_words-1, becomes craft_parser.
 """
 
 import os
@@ -234,7 +236,7 @@ def main(name: str) -> None:
     if name not in runs:
         sys.exit(f'no run for readers is named "{name}"; there are {", ".join(runs)}')
     is_parser = _kind(runs[name]) == "parser"
-    out = PRETRAINED / ("craft_parser" if is_parser else runs[name].experiment)
+    out = PRETRAINED / ("craft_parser" if is_parser else runs[name].corpus)
     if out.exists():
         sys.exit(f"{out}: already there; delete it to have it made again")
     release(runs[name], out)

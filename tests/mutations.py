@@ -433,6 +433,63 @@ FAULTS = {
             "                found[found.index(Hypothesis([], 0.0, 0.0))] = output\n",
         ),
     ],
+    # The page
+    "page/export.py": [
+        Fault(
+            "weights of 8 bits have one scale for the whole matrix",
+            "matrix.abs().amax(dim=1)",
+            "matrix.abs().amax().expand(len(matrix))",
+        ),
+    ],
+    "page/transformer.js": [
+        Fault(
+            "JavaScript divides the scores by d_k",
+            "Math.sqrt(query.length)",
+            "query.length",
+            "page/test_transformer_js.py",
+        ),
+        Fault(
+            "JavaScript's LayerNorm has another ε",
+            "Math.sqrt(variance + 1e-5)",
+            "Math.sqrt(variance + 1e-2)",
+            "page/test_transformer_js.py",
+        ),
+        Fault(
+            "JavaScript's beams end at the first end",
+            "finished >= beamSize",
+            "finished >= 1",
+            "page/test_transformer_js.py",
+        ),
+        Fault(
+            "a head that is switched off in JavaScript goes on",
+            "output.fill(0) : output",
+            "output : output",
+            "page/test_transformer_js.py",
+        ),
+    ],
+    "page/tokenizer.js": [
+        Fault(
+            "JavaScript merges the last pair first",
+            "if (id < first)",
+            "if (id < Infinity)",
+            "page/test_tokenizer_js.py",
+        ),
+        Fault(
+            "unknown characters are one piece each in JavaScript",
+            "id === UNK && last?.id === UNK",
+            "false",
+            "page/test_tokenizer_js.py",
+        ),
+    ],
+    # The course
+    "course/checks/attention.py": [
+        Fault(
+            "the grader takes a mask of the opposite meaning",
+            "mask = torch.tensor([[1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 1, 0, 1]])",
+            "mask = torch.ones(3, 5)",
+            "course/test_checks.py",
+        ),
+    ],
 }
 
 
@@ -476,7 +533,13 @@ def main(parts: list[str]) -> int:
     unnoticed = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for name in ("transformer_lite", "tests", "pyproject.toml", "examples"):
+        for name in (
+            "transformer_lite",
+            "tests",
+            "pyproject.toml",
+            "examples",
+            "results",
+        ):
             source, copy = ROOT / name, folder / name
             if source.is_dir():
                 ignored = shutil.ignore_patterns("__pycache__")

@@ -373,6 +373,23 @@ def evaluate(
         write_whole(json, lambda partial: partial.write_text(table))
 
 
+def page(
+    folder: Positional[Path], /, *, out: Path, weights: Path | None = None
+) -> None:
+    """Write a web page on which a run's model translates, without a server.
+
+    Args:
+        folder: The run's folder, or a model of the package such as tatoeba_en_de.
+        out: Folder to make.
+        weights: A checkpoint; by default the average, else the best, else the newest.
+    """
+    require_new(out)  # before the slow import
+    from transformer_lite.page.export import write_page
+
+    write_page(folder, out, weights)
+    print(f"{out / 'index.html'}: open it in a browser")
+
+
 def exercise(folder: Positional[Path], /) -> None:
     """Write the parts of a Transformer for you to fill in.
 
@@ -414,7 +431,7 @@ def grade(
 
 VERBS: dict[str, Callable[..., None]] = {
     verb.__name__: verb
-    for verb in (prepare, train, average, translate, evaluate, exercise, grade)
+    for verb in (prepare, train, average, translate, evaluate, page, exercise, grade)
 }
 
 

@@ -119,6 +119,14 @@ class Tokenizer:
         """Number of token ids, the four special ones included."""
         return self._processor.get_piece_size()
 
+    @property
+    def symbols(self) -> list[str]:
+        """The pieces of the symbols that were given to `train`."""
+        ids = range(UNK + 1, self.vocab_size)
+        # Symbols have the score 0, and so has the piece that was learned first.
+        unscored = [id_ for id_ in ids if self._processor.get_score(id_) == 0]
+        return self.pieces(unscored[:-1])
+
     def encode(self, text: str) -> list[int]:
         """Return the text's token ids, without BOS and EOS."""
         return self._processor.encode(text)

@@ -41,8 +41,9 @@ async function violations(page, name) {
   await page.evaluate(() => {
     for (const cell of document.querySelectorAll("details")) cell.open = true;
   });
-  // The page measures what has opened.
+  // The page measures what has opened, and the live translator translates.
   await page.waitForTimeout(200);
+  await page.waitForFunction(() => !document.querySelector("[aria-busy='true']"));
   await page.addScriptTag({ path: AXE });
   return (await page.evaluate((options) => axe.run(options), OPTIONS)).violations;
 }

@@ -25,6 +25,7 @@ from results.constrained import RECORDING as CONSTRAINED  # noqa: E402
 from results.everyday import JUDGEMENTS  # noqa: E402
 from results.everyday import RECORDING as EVERYDAY  # noqa: E402
 from results.files import read_json  # noqa: E402
+from results.rounded import RECORDING as ROUNDED  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
 from transformer_lite.book.recordings import DIGEST  # noqa: E402
@@ -589,6 +590,8 @@ def trials(results: Results) -> str:
         "One seed each. A trial that is no better than its recipe has changed "
         "nothing.\n",
         table(header, rows),
+        "\n![How fast the trials learn, beside their recipes: perplexity of the "
+        "validation set against millions of target tokens](_static/trials.svg)\n",
     )
 
 
@@ -600,6 +603,8 @@ def everyday(results: Results) -> str:
     known = sum(one["in_training"] for one in sentences)
     found = [one["judgement"] for one in recorded["sentences"]]
     counts = ", ".join(f"{found.count(name)} {name}" for name in JUDGEMENTS)
+    rounded = read_json(ROUNDED)
+    bleu = rounded["bleu"]
     return section(
         "Everyday sentences",
         f"Fifty sentences of ours and the translations of `{recorded['model']}`. One "
@@ -609,6 +614,10 @@ def everyday(results: Results) -> str:
         "model fails on names, on rare words and on long sentences. The last two are "
         "those of the paper's Figures 3 and 4.\n",
         table("English | Translation | Judgement", rows),
+        f"\nIn [the page that translates](live_translator.md) the weights of "
+        f"`{rounded['model']}` are rounded to 8 bits. On the {rounded['sentences']:,} "
+        f"sentences of its test set BLEU is {bleu['rounded']:.1f} with these weights "
+        f"and {bleu['own']:.1f} with those of 16 bits.\n",
     )
 
 

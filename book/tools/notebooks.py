@@ -49,6 +49,10 @@ UNNUMBERED = {
     "the_multi_gpu_trainer": "the whole",
 }
 """What in the paper the chapters without a section's number belong to."""
+EXERCISES = "## Exercises\n\n"
+COURSE = "You can also write this whole part yourself:"
+BESIDE = ("book.", "course.", "page.")
+"""Modules that a chapter uses and does not build."""
 
 # Cells whose first line is one of these titles are closed in Colab and in JupyterLab,
 # which show the title, and in the book, which shows the words. Of a cell tagged
@@ -160,6 +164,22 @@ def with_head(notebook: NotebookNode, stem: str) -> NotebookNode:
     return notebook
 
 
+def with_course(notebook: NotebookNode, stem: str) -> NotebookNode:
+    """Begin the exercises with the part of the course that is the chapter's own."""
+    names = [part.name for part in PARTS.values() if part.chapter == stem]
+    line = (
+        f"{COURSE} `transformer-lite grade my_transformer {' '.join(names)}` "
+        "checks it ([how](../book/write_it_yourself.md))."
+    )
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and EXERCISES in cell.source:
+            text = re.sub(rf"{re.escape(COURSE)}.*\n\n", "", cell.source)
+            if names:
+                text = text.replace(EXERCISES, f"{EXERCISES}{line}\n\n")
+            cell.source = text
+    return notebook
+
+
 def head(notebook: NotebookNode, stem: str) -> str:
     """Say where a chapter stands, how long it takes, what it builds, what checks it."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
@@ -172,7 +192,7 @@ def head(notebook: NotebookNode, stem: str) -> str:
     modules = [
         entry
         for entry in map(make_map.read_module, make_map.module_names())
-        if stem in entry.chapters and not entry.name.startswith(("book.", "course."))
+        if stem in entry.chapters and not entry.name.startswith(BESIDE)
     ]
     tests = dict.fromkeys(path for entry in modules for path in entry.tests)
     parts = [
@@ -271,7 +291,7 @@ def write(notebook: NotebookNode, path: Path) -> None:
 def refresh(path: Path, *, run: bool = True) -> float | None:
     """Give a notebook its setup cell and, if it is to run, new outputs."""
     notebook = with_setup_cell(nbformat.read(path, as_version=4))
-    notebook = with_closed_cells(notebook)
+    notebook = with_course(with_closed_cells(notebook), path.stem)
     seconds = execute(notebook, path.parent) if run else None
     # Last, because the reading time counts the figures.
     write(settle(with_head(notebook, path.stem), seconds), path)

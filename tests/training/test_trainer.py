@@ -83,6 +83,21 @@ def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, capsys, nu
     assert not folder.average.exists()
 
 
+@pytest.mark.parametrize(
+    ("several", "after"), [(True, signal.SIG_IGN), (False, signal.SIG_DFL)]
+)
+def test_after_a_lost_process_sigterm_is_ignored(monkeypatch, several, after):
+    # torchrun sends it at once, and the error is still to be reported.
+    monkeypatch.setattr(trainer.dist, "is_initialized", lambda: several)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(RuntimeError), trainer.stop_signals():
+            raise RuntimeError("[gloo] Connection closed by peer")
+        assert signal.getsignal(signal.SIGTERM) == after
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 HANGING = """
 import sys
 from datetime import timedelta

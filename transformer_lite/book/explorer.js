@@ -221,6 +221,9 @@
       shares.forEach((share, i) => {
         share.textContent = row[i] ? `${row[i]} %` : "";
       });
+      root.dispatchEvent(
+        new CustomEvent("explore", { detail: { ...state }, bubbles: true })
+      );
       const where = `Layer ${state.layer + 1}, head ${state.head + 1}`;
       if (query === null) {
         says.textContent = picture.firstChild

@@ -18,6 +18,7 @@ from threading import Thread
 from typing import Any
 
 import torch
+from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
@@ -55,7 +56,7 @@ def stop_signals() -> Iterator[list[int]]:
 
     The first is announced. A second one, at least a second later, ends the process at
     once, even where it hangs. (torchrun passes Ctrl-C on, so that it comes twice within
-    a moment.)
+    a moment.) After an error in a run of several processes SIGTERM is ignored.
     """
     received: list[int] = []
     # Python runs handlers between two lines of code, so never while a collective hangs.
@@ -90,6 +91,11 @@ def stop_signals() -> Iterator[list[int]]:
     watcher.start()
     try:
         yield received
+    except RuntimeError:
+        if dist.is_initialized():
+            # If another process is lost, torchrun ends this one; let it report first.
+            handlers[signal.SIGTERM] = signal.SIG_IGN
+        raise
     finally:
         signal.set_wakeup_fd(before)
         for number, handler in handlers.items():

@@ -1,0 +1,246 @@
+"""The page in Chromium: from a file and from the web, by mouse and by keyboard.
+
+Skipped where there is no Chromium.
+"""
+
+import shutil
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from transformer_lite import Translator
+from transformer_lite.page.export import write_page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine"),
+    pytest.mark.usefixtures("types_unchecked"),
+]
+SENTENCE = "The dog bites the man."
+FOCUSABLE = "button, input, textarea, select, [tabindex='0']"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("page") / "page"
+    write_page("tatoeba_en_de", out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A tab whose errors make the test fail."""
+    tab = browser.new_page()
+    errors = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.on(
+        "console",
+        lambda told: errors.append(told.text) if told.type == "error" else None,
+    )
+    yield tab
+    tab.close()
+    assert not errors
+
+
+def open_page(page, folder, link=""):
+    page.goto(f"{(folder / 'index.html').as_uri()}{link}")
+    page.wait_for_function("document.querySelector('textarea').lang")
+
+
+def wait(page):
+    """Wait until the latest request is answered."""
+    page.wait_for_selector("[aria-busy='false']")
+
+
+def translated(page, text):
+    page.fill("textarea", text)
+    wait(page)
+    return page.inner_text(".translation")
+
+
+def status(page):
+    return page.inner_text(".status")
+
+
+def test_it_translates_as_the_package_from_a_file_and_from_the_web(page, folder):
+    expected = Translator.load("tatoeba_en_de", device="cpu").translate(SENTENCE)
+    open_page(page, folder)
+    assert translated(page, SENTENCE) == expected
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = partial(Quiet, directory=folder)
+    with ThreadingHTTPServer(("localhost", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page.goto(f"http://localhost:{server.server_port}/")
+        page.wait_for_function("document.querySelector('textarea').lang")
+        assert translated(page, SENTENCE) == expected
+        server.shutdown()
+
+
+def test_it_answers_while_it_computes(page, folder):
+    open_page(page, folder)
+    gap = """() => {
+        let last = performance.now();
+        window.longest = 0;
+        setInterval(() => {
+          window.longest = Math.max(window.longest, performance.now() - last);
+          last = performance.now();
+        }, 5);
+    }"""
+    page.evaluate(gap)
+    translated(page, " ".join([SENTENCE] * 8))
+    # Some milliseconds on an idle processor; the tests share it.
+    assert page.evaluate("window.longest") < 1000
+    first_word = page.get_attribute(".live-translator", "data-first-word")
+    assert 0 < int(first_word) < 10_000  # milliseconds
+
+
+def test_a_newer_sentence_replaces_the_one_before(page, folder):
+    open_page(page, folder)
+    page.fill("textarea", " ".join([SENTENCE] * 20))
+    page.wait_for_selector(".tree svg")
+    assert "Hund" in translated(page, "A dog.")
+    assert page.locator(".pieces li").count() == 3
+
+
+def test_a_text_that_it_cannot_translate_gets_a_message(page, folder):
+    open_page(page, folder)
+    translated(page, "word " * 1000)
+    assert "the model reads at most 461" in status(page)
+    assert page.inner_text(".translation") == ""
+    translated(page, "")
+    assert status(page) == "Type a sentence."
+    translated(page, "I like 고양이 😀.")
+    assert "has never seen “고양이”, “😀”" in status(page)
+    assert page.inner_text(".translation")
+
+
+def test_another_piece_changes_what_follows_and_can_be_taken_back(page, folder):
+    open_page(page, folder)
+    before = translated(page, SENTENCE)
+    page.locator(".candidates button").nth(1).click()
+    wait(page)
+    assert page.inner_text(".translation") != before
+    assert page.locator(".forced").count() == 1
+    page.get_by_role("button", name="Let the model choose again").click()
+    wait(page)
+    assert page.inner_text(".translation") == before
+
+
+def test_parts_can_be_taken_away_and_put_back(page, folder):
+    open_page(page, folder)
+    before = translated(page, SENTENCE)
+    page.get_by_label("without the positional encoding").check()
+    wait(page)
+    without = page.inner_text(".translation")
+    assert without != before
+    assert translated(page, "The man bites the dog.") == without  # order is gone
+    page.get_by_role("button", name="Put everything back").click()
+    wait(page)
+    assert translated(page, SENTENCE) == before
+    page.get_by_label("without the division").check()
+    wait(page)
+    assert page.inner_text(".translation") != before
+    page.get_by_label("without the division").uncheck()
+    wait(page)
+    page.get_by_role("radio", name="layer 3, head 2").click()
+    page.get_by_role("button", name="Switch off layer 3, head 2 of the cross").click()
+    wait(page)
+    assert page.inner_text(".off li").startswith("without layer 3, head 2")
+
+
+def test_a_link_restores_sentence_and_settings(page, folder):
+    open_page(page, folder)
+    translated(page, SENTENCE)
+    page.get_by_label("Beam size").fill("2")
+    wait(page)
+    page.get_by_label("Temperature").fill("1.3")
+    wait(page)
+    page.locator(".candidates button").nth(1).click()
+    wait(page)
+    page.get_by_label("Draw each piece").check()
+    wait(page)
+    shown = page.inner_text(".translation")
+    page.get_by_role("button", name="Copy a link").click()
+    address = page.evaluate("location.href")
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("[aria-busy='false']")
+    assert page.inner_text(".translation") == shown
+    assert page.locator(".forced").count() == 1
+    assert page.get_by_label("Beam size").input_value() == "2"
+    assert page.get_by_label("Draw each piece").is_checked()
+
+
+def test_a_damaged_link_is_read_as_far_as_it_makes_sense(page, folder):
+    nonsense = "&beam=99&alpha=x&force=0:999999,a:b&off=../..,cross.0.1&draw=-3"
+    open_page(page, folder, f"#text=A+dog.{nonsense}")
+    page.wait_for_selector("[aria-busy='false']")
+    assert "Hund" in page.inner_text(".translation")
+    assert page.locator(".off li").count() == 1
+
+
+def test_the_keyboard_reaches_everything(page, folder):
+    open_page(page, folder)
+    translated(page, SENTENCE)
+    page.get_by_label("without the positional encoding").check()
+    wait(page)
+    # Of a group of choices Tab reaches one, and the arrow keys the others.
+    wanted = page.evaluate(
+        f"""[...document.querySelectorAll("{FOCUSABLE}")].filter((one) =>
+          one.offsetParent && one.tabIndex === 0 && !one.disabled).length"""
+    )
+    page.focus("textarea")
+    reached = set()
+    for _ in range(wanted + 5):
+        page.keyboard.press("Tab")
+        index = f'[...document.querySelectorAll("{FOCUSABLE}")]'
+        reached.add(page.evaluate(f"{index}.indexOf(document.activeElement)"))
+    assert len(reached - {-1}) >= wanted - 1  # the sentence itself has the focus first
+    page.focus(".pieces [aria-checked='true']")
+    page.keyboard.press("End")
+    focused = "document.activeElement.innerText"
+    assert page.evaluate(focused).startswith("END")
+    page.keyboard.press("Home")
+    first = page.inner_text(".candidates button >> nth=1").split()[0]
+    page.focus(".candidates button >> nth=1")
+    page.keyboard.press("Enter")
+    wait(page)
+    assert page.inner_text(".pieces [aria-checked='true'] span") == first
+    assert page.evaluate("document.activeElement.getAttribute('role')") == "radio"
+
+
+def test_a_phone_shows_all_of_it(browser, folder):
+    phone = browser.new_page(viewport={"width": 360, "height": 640})
+    open_page(phone, folder)
+    translated(phone, "The animal didn't cross the street because it was too tired.")
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert phone.evaluate(wide) == 0
+    phone.close()
+
+
+def test_without_the_model_it_says_what_is_missing(browser, folder, tmp_path):
+    for name in ("index.html", "page.js", "page.css"):
+        shutil.copy(folder / name, tmp_path)
+    alone = browser.new_page()
+    alone.goto((tmp_path / "index.html").as_uri())
+    alone.wait_for_function(
+        "document.querySelector('.status').innerText.includes('could not be loaded')"
+    )
+    assert "model.js" in status(alone)
+    alone.close()

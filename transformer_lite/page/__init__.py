@@ -1,0 +1,1 @@
+"""A page on which a trained model translates in the browser, without a server."""
