@@ -1,8 +1,8 @@
 """Fifty sentences that a stranger could type, translated and judged one by one.
 
-    python -m results.everyday [--model tatoeba_en_de]
+    python -m results.everyday
 
-translates them with a model of the package and writes what came out to
+translates them with the package's general translator and writes what came out to
 results/everyday.json. A judgement is kept as long as the translation stays; a new
 translation has none, and a person writes it into the file: "right", "understandable"
 (a reader gets the meaning, but something is wrong) or "wrong".
@@ -11,14 +11,13 @@ translation has none, and a person writes it into the file: "right", "understand
 import os
 from pathlib import Path
 
-import tyro
-
 from results.conditions import ROOT
 from results.files import read_json, write_json
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
 
 RECORDING = ROOT / "results" / "everyday.json"
+MODEL, CORPUS = "tatoeba_en_de_wide", "tatoeba_en_de"
 JUDGEMENTS = ("right", "understandable", "wrong")
 
 SENTENCES = (
@@ -79,17 +78,13 @@ SENTENCES = (
 """Chosen before the model translated any of them."""
 
 
-def main(model: str = "tatoeba_en_de") -> None:
-    """Translate the sentences, and keep the judgements of what has not changed.
-
-    Args:
-        model: A model that comes with the package.
-    """
+def main() -> None:
+    """Translate the sentences, and keep the judgements of what has not changed."""
     before = read_json(RECORDING)["sentences"] if RECORDING.exists() else []
     judged = {(one["source"], one["translation"]): one["judgement"] for one in before}
     # Its text lies where `make results` has prepared it.
-    read = set(PreparedCorpus(Path("data/results", model)).text("train")[0])
-    outputs = Translator.load(model, device="cpu").translate(list(SENTENCES))
+    read = set(PreparedCorpus(Path("data/results", CORPUS)).text("train")[0])
+    outputs = Translator.load(MODEL, device="cpu").translate(list(SENTENCES))
     sentences = [
         {
             "source": source,
@@ -99,11 +94,11 @@ def main(model: str = "tatoeba_en_de") -> None:
         }
         for source, translation in zip(SENTENCES, outputs, strict=True)
     ]
-    write_json(RECORDING, {"model": model, "sentences": sentences})
+    write_json(RECORDING, {"model": MODEL, "sentences": sentences})
     todo = sum(not one["judgement"] for one in sentences)
     print(f"{RECORDING.name}: {todo} of {len(sentences)} translations to judge")
 
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    tyro.cli(main)
+    main()

@@ -4,9 +4,7 @@
 
 It goes into the package, so that chapters show trained heads without training, and
 readers translate or parse. Its weights are rounded to bfloat16, half the size; the card
-gives the scores of these. A translator has its corpus's name: multi30k_en_de-1 becomes
-multi30k_en_de, and search/tatoeba_wide_longer-1 tatoeba_en_de. The parser,
-parsing/craft_gum_words-1, becomes craft_parser.
+gives the scores of these. `NAMES` has the names that are not the runs' own.
 """
 
 import os
@@ -51,6 +49,12 @@ LICENCES = {
     ),
 }
 """What the training data are, and on what terms they were given."""
+
+NAMES = {
+    "parsing/craft_gum_words": "craft_parser",
+    "search/tatoeba_wide_longer": "tatoeba_en_de_wide",
+}
+"""What a model is called, by its experiment; by default as the experiment."""
 
 PARSER = "craft_gum_words"
 """The corpus of the parser that is released."""
@@ -235,8 +239,8 @@ def main(name: str) -> None:
     runs = {run.name: run for run in RUNS if _kind(run) in LICENCES}
     if name not in runs:
         sys.exit(f'no run for readers is named "{name}"; there are {", ".join(runs)}')
-    is_parser = _kind(runs[name]) == "parser"
-    out = PRETRAINED / ("craft_parser" if is_parser else runs[name].corpus)
+    experiment = runs[name].experiment
+    out = PRETRAINED / NAMES.get(experiment, experiment)
     if out.exists():
         sys.exit(f"{out}: already there; delete it to have it made again")
     release(runs[name], out)

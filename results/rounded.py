@@ -1,6 +1,6 @@
 """What rounding the weights to 8 bits, as in the page, costs in BLEU.
 
-    python -m results.rounded [--model tatoeba_en_de]
+    python -m results.rounded
 
 translates the test set with the model's weights and with the rounded ones, and writes
 both scores to results/rounded.json.
@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 
 import torch
-import tyro
 
 from results.conditions import ROOT, require_clean
+from results.everyday import CORPUS, MODEL
 from results.files import write_json
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import score_outputs
@@ -23,17 +23,13 @@ from transformer_lite.weights import weights_of
 RECORDING = ROOT / "results" / "rounded.json"
 
 
-def main(model: str = "tatoeba_en_de") -> None:
-    """Score a model's own weights and the rounded ones.
-
-    Args:
-        model: A model that comes with the package.
-    """
+def main() -> None:
+    """Score the general translator's own weights and the rounded ones."""
     commit = require_clean()
     # Its text lies where `make results` has prepared it.
-    corpus = PreparedCorpus(Path("data/results", model))
+    corpus = PreparedCorpus(Path("data/results", CORPUS))
     sources, references = corpus.text("test")
-    translator = Translator.load(model, device="cpu")
+    translator = Translator.load(MODEL, device="cpu")
     bleu = {}
     for weights in ("own", "rounded"):
         if weights == "rounded":
@@ -45,10 +41,10 @@ def main(model: str = "tatoeba_en_de") -> None:
         scores = score_outputs(sources, references, outputs, corpus.languages[1])
         bleu[weights] = scores.bleu
         print(f"{weights:8} {scores.bleu:.2f}", flush=True)
-    record = {"model": model, "commit": commit, "sentences": len(sources)}
+    record = {"model": MODEL, "commit": commit, "sentences": len(sources)}
     write_json(RECORDING, {**record, "bleu": bleu})
 
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    tyro.cli(main)
+    main()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from transformer_lite.page.export import exported, write_files
 
-MODEL = "tatoeba_en_de"
+MODEL = "tatoeba_en_de_wide"
 
 
 def write(app, exception):

@@ -558,6 +558,10 @@ def time_and_others(results: Results) -> str:
     )
 
 
+RELEASED = "search/tatoeba_wide_longer-1"
+"""The trial whose model comes with the package."""
+
+
 def trials(results: Results) -> str:
     """Show the trials for better recipes, which no other page uses."""
     rows = []
@@ -574,7 +578,7 @@ def trials(results: Results) -> str:
             scores = [of_split(made, split, "bleu")[0] for split in run.splits]
             rows.append(
                 [
-                    run.purpose.partition(": ")[2],
+                    f"`{run.experiment.removeprefix('search/')}`",
                     ", ".join(changes),
                     f"{training['target_tokens'] / 1e6:.1f}",
                     f"{training['minutes']:.0f}",
@@ -587,8 +591,10 @@ def trials(results: Results) -> str:
     header += " | BLEU, validation / test set"
     return section(
         "Trials",
-        "One seed each. A trial that is no better than its recipe has changed "
-        "nothing.\n",
+        "One seed each. A trial named “longer” goes on from the end of the one before. "
+        f"The model `tatoeba_en_de_wide` of the package is `{RELEASED}`; the recipes are "
+        "unchanged. The goals were 42.6 BLEU for everyday sentences and 39.5 for "
+        "Multi30k, on their test sets.\n",
         table(header, rows),
         "\n![How fast the trials learn, beside their recipes: perplexity of the "
         "validation set against millions of target tokens](_static/trials.svg)\n",
