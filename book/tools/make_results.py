@@ -592,7 +592,7 @@ def trials(results: Results) -> str:
     return section(
         "Trials",
         "One seed each. A trial named “longer” goes on from the end of the one before. "
-        f"The model `tatoeba_en_de_wide` of the package is `{RELEASED}`; the recipes are "
+        f"The package's `tatoeba_en_de_wide` is `{RELEASED}`; the recipes are "
         "unchanged. The goals were 42.6 BLEU for everyday sentences and 39.5 for "
         "Multi30k, on their test sets.\n",
         table(header, rows),

@@ -453,6 +453,7 @@
       model = given;
       worker.postMessage({ model: { ...given } });
       delete given.data; // the worker has it
+      explored.layer = model.config.num_layers - 1;
       const [from, to] = model.languages.map(languageName);
       asks.textContent = from ? `A sentence in ${from}` : "A sentence";
       text.lang = model.languages[0];
