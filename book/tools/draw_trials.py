@@ -25,13 +25,16 @@ def draw() -> None:
         figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         for ax, (title, (recipe, trials)) in zip(axes, PANELS.items(), strict=True):
             names = [name for name in results if name.startswith(trials)]
-            for name, color in zip([recipe, *names], COLORS, strict=False):
+            shown = [recipe, *names]
+            for order, (name, color) in enumerate(zip(shown, COLORS, strict=False)):
                 for result in finished(results[name])[:1]:
                     curve = result["curve"]
                     tokens = [point["target_tokens"] / 1e6 for point in curve]
                     perplexity = [point["valid_perplexity"] for point in curve]
                     label = "the recipe" if name == recipe else name.split("/")[1]
-                    ax.plot(tokens, perplexity, color=color, label=label)
+                    # The longer trial has the shorter one as its beginning.
+                    look = {"color": color, "label": label, "zorder": 3 - order / 10}
+                    ax.plot(tokens, perplexity, **look)
             ax.set(title=title, xlabel="million target tokens", ylim=(4, 9))
             ax.legend(frameon=False)
             ax.grid(alpha=0.3)

@@ -597,7 +597,8 @@ def trials(results: Results) -> str:
         "Multi30k, on their test sets.\n",
         table(header, rows),
         "\n![How fast the trials learn, beside their recipes: perplexity of the "
-        "validation set against millions of target tokens](_static/trials.svg)\n",
+        "validation set against millions of target tokens](_static/trials.svg)"
+        "{.dark-light}\n",
     )
 
 
