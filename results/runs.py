@@ -165,15 +165,16 @@ def _translation() -> Iterator[Run]:
 def _wider() -> Iterator[Run]:
     """Yield trials: the translator of everyday sentences, twice as wide.
 
-    The first has two fifths of the target tokens of `tatoeba_en_de-1`. The second goes
-    on from its end: the learning rate rises again, and falls a second time.
+    The first has two fifths of the target tokens of `tatoeba_en_de-1`. Each other goes
+    on from the end of the one before: the learning rate rises again, and falls again.
     """
     train = {"warmup_steps": 800, "rate_scale": 0.543, "checkpoint_every": 200}
     train |= {"precision": "bf16"}
-    first = "search/tatoeba_wide-1"
+    first, second = "search/tatoeba_wide-1", "search/tatoeba_wide_longer-1"
     for name, purpose, begins_with, steps, cooldown in (
         (first, "twice as wide", None, 12_000, 4_000),
-        ("search/tatoeba_wide_longer-1", "the same, trained on", first, 25_000, 6_000),
+        (second, "the same, trained on", first, 25_000, 6_000),
+        ("search/tatoeba_wide_longest-1", "trained on again", second, 38_000, 7_000),
     ):
         yield Run(
             name=name,
