@@ -235,6 +235,17 @@ def _parsing() -> Iterator[Run]:
         splits=("valid", "test"),
         searches=greedy,
     )
+    again = {"warmup_steps": 1_500, "rate_scale": 0.25, "cooldown_steps": 2_500}
+    yield Run(
+        name="parsing/craft_gum_words_longest-1",
+        purpose="Parsing: the weights of this parser, trained on again",
+        corpus="craft_gum_words",
+        recipe="parsing_words",
+        model="parser",
+        changes={"train": {"max_steps": 6_000, "precision": "bf16", **again}},
+        splits=("valid", "test"),
+        searches=greedy,
+    )
 
 
 def _search() -> Iterator[Run]:
