@@ -313,7 +313,7 @@ def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]
 
 
 def _table_3_longer() -> Iterator[Run]:
-    """Yield rows of Table 3 trained three times as long, with a falling rate at the end.
+    """Yield rows of Table 3, trained three times as long, with a falling rate at last.
 
     The weights with the lowest validation loss are scored, as if each run had stopped
     there: a row that overfits is not punished for its last steps.
