@@ -124,6 +124,8 @@ def test_wmt14_has_the_papers_vocabulary(tmp_path, monkeypatch, capsys, given, s
         ("files --train a b --valid c d", "files needs --source and --target"),
         ("files --train a b", "files needs --train and --valid"),
         ("toy --train a b", "toy has its own text; for yours write files or trees"),
+        ("toy --vocabulary craft_parser --vocab-size 9", "has a size already; remove"),
+        ("toy --vocabulary nothing", "nothing/tokenizer.model: no such tokenizer"),
         ("multi30k --target ko", "multi30k has no en–ko; take two of en, de, fr"),
         ("toy --out .", "is not a name for a new folder; give another"),
         ("toy --out {there}", "already there; delete it or give another folder"),
@@ -373,10 +375,15 @@ def test_evaluate_takes_pairs_longer_than_a_batch(trained, data, tmp_path):
 def test_evaluate_notes_that_a_corpus_is_another(begun, data, tmp_path, capsys):
     splits = {"train": sentences(201), "valid": sentences(5), "test": sentences(5)}
     other = tmp_path / "data"
-    run("prepare", *files_in(tmp_path, **splits), "--vocab-size", 50)
+    files = files_in(tmp_path, **splits)
+    run("prepare", *files, "--vocab-size", 50)
     shown = fails(capsys, "evaluate", begun, "--data", other)
-    assert f"{other}: has another vocabulary than {begun}; give --data" in shown
-    shutil.copy(data / "tokenizer.model", other)
+    remedy = f"prepare the text with --vocabulary {begun}"
+    assert f"{other}: has another vocabulary than {begun}; {remedy}" in shown
+    shutil.rmtree(other)
+    run("prepare", *files, "--vocabulary", begun)
+    size = PreparedCorpus(data).tokenizer.vocab_size
+    assert f"pairs, {size} tokens in the vocabulary" in capsys.readouterr().out
     run("evaluate", begun, "--data", other)
     note = f"note: {other} is not the corpus that {begun} was trained on"
     assert note in capsys.readouterr().err

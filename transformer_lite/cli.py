@@ -55,6 +55,7 @@ def prepare(
     leaves: Literal["tags", "XX", "words"] = "tags",
     plain_closing: FlagCreatePairsOff[bool] = False,
     vocab_size: int | None = None,
+    vocabulary: str | None = None,
     max_length: int | None = None,
     skip_unusable: FlagCreatePairsOff[bool] = False,
 ) -> None:
@@ -77,6 +78,8 @@ def prepare(
         plain_closing: Leave the labels of a tree's closing brackets out.
         vocab_size: Size of the shared vocabulary; by default 500 for toy, 4000 for
             multi30k, 37000 for wmt14, otherwise 8000.
+        vocabulary: A run, or a trained model by name, whose vocabulary is taken, so
+            that the model can be scored or trained on this text.
         max_length: Most tokens of a sentence; by default 256, for trees 2000.
         skip_unusable: Leave out training pairs that are empty, damaged or too long,
             and say how many, instead of stopping at them.
@@ -84,6 +87,7 @@ def prepare(
     from transformer_lite.data import corpora
     from transformer_lite.data.prepare import prepare as write_corpus
     from transformer_lite.data.store import PreparedCorpus
+    from transformer_lite.tokenizer import Tokenizer
 
     require_new(out)  # before a download
     given = {"train": train, "valid": valid, "test": test}
@@ -102,6 +106,9 @@ def prepare(
             "files needs --source and --target, the codes of the languages, such as en "
             "and ko: how BLEU finds words depends on them"
         )
+    if vocabulary and vocab_size:
+        raise ValueError("--vocabulary has a size already; remove --vocab-size")
+    tokenizer = Tokenizer.load(find_run(vocabulary).tokenizer) if vocabulary else None
     if corpus == "trees":
         text = corpora.corpus_of_trees(given, source or "", form)
     elif corpus == "files":
@@ -112,8 +119,9 @@ def prepare(
         vocab_size = VOCAB_SIZES.get(corpus, 8000)
     if max_length is None:
         max_length = 2000 if corpus == "trees" else 256
-    write_corpus(text, out, vocab_size, max_length, skip_unusable)
+    write_corpus(text, out, vocab_size, max_length, skip_unusable, tokenizer)
     prepared = PreparedCorpus(out)
+    vocab_size = prepared.tokenizer.vocab_size
     pairs = ", ".join(f"{size:,} {split}" for split, size in prepared.sizes.items())
     print(f"{out}: {pairs} pairs, {vocab_size:,} tokens in the vocabulary")
     if prepared.left_out:
@@ -485,8 +493,8 @@ def _require_vocabulary(run: RunFolder, corpus: Any) -> None:
     vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
     if run.tokenizer.read_bytes() != vocabulary:
         raise ValueError(
-            f"{corpus.folder}: has another vocabulary than {run.path}; give --data "
-            "with the corpus of this run, or score what translate writes"
+            f"{corpus.folder}: has another vocabulary than {run.path}; prepare "
+            f"the text with --vocabulary {run.path}"
         )
     if run.training_data().get("fingerprint") != corpus.fingerprint:
         print(

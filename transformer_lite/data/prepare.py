@@ -25,7 +25,12 @@ CHUNK_PAIRS = 10_000
 
 
 def prepare(
-    corpus: Corpus, out: Path, vocab_size: int, max_length: int, skip_unusable: bool
+    corpus: Corpus,
+    out: Path,
+    vocab_size: int,
+    max_length: int,
+    skip_unusable: bool,
+    tokenizer: Tokenizer | None = None,
 ) -> None:
     """Train a tokenizer on the training split, and write every split as ids.
 
@@ -41,13 +46,14 @@ def prepare(
         skip_unusable: Leave out training pairs that cannot be used or are too long, and
             count them in `corpus.json`; otherwise they are an error, as everywhere
             else.
+        tokenizer: One that is taken instead, with its own size.
 
     Raises:
         ValueError: `out` exists, a pair cannot be used or is too long, or the
             vocabulary does not fit the corpus.
     """
     with new_folder(out) as folder:
-        tokenizer = _train_tokenizer(corpus, vocab_size, skip_unusable)
+        tokenizer = tokenizer or _train_tokenizer(corpus, vocab_size, skip_unusable)
         tokenizer.save(folder / "tokenizer.model")
         sizes, left_out = {}, {}
         for split in corpus.splits:
@@ -57,7 +63,7 @@ def prepare(
         summary = {
             "corpus": corpus.name,
             "languages": corpus.languages,
-            "vocab_size": vocab_size,
+            "vocab_size": tokenizer.vocab_size,
             "pairs": sizes,
             "left_out": left_out,
             "fingerprint": _fingerprint(folder),
