@@ -20,6 +20,7 @@ from results import (
     conditions,
     constrained,
     decoding,
+    evidence,
     make,
     release,
     treebank_files,
@@ -32,7 +33,8 @@ from transformer_lite.data.trees import read_trees
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
-from transformer_lite.run_folder import RunFolder
+from transformer_lite.run_folder import PRETRAINED, RunFolder
+from transformer_lite.weights import weights_of
 
 SMALL = Run(
     name="group/small-1",
@@ -139,6 +141,26 @@ def test_a_run_goes_on_where_another_has_ended(made):
     assert result["training"]["steps"] == 7
     assert len(result["sessions"]) == 2
     assert RunFolder(SMALL.folder).average.exists()
+
+
+def test_a_run_is_scored_with_the_weights_that_it_names(made):
+    folder = RunFolder(SMALL.folder)
+    files = {"average": folder.average, "best": folder.best}
+    for name, path in (files | {"last": folder.step_checkpoints()[-1]}).items():
+        run = replace(SMALL, weights=name)
+        assert equal(evidence.translator_of(run).model, load_file(path))
+    assert not equal(evidence.translator_of(SMALL).model, load_file(folder.best))
+
+
+def equal(model, weights):
+    return all(torch.equal(own, weights[n]) for n, own in weights_of(model).items())
+
+
+def test_the_parser_that_is_trained_on_begins_as_the_released_one():
+    released = RunFolder(PRETRAINED / "craft_parser")
+    model = MODELS["parser"](released.recipe().model)
+    stored = load_file(released.default_weights())
+    assert equal(model, {name: tensor.float() for name, tensor in stored.items()})
 
 
 def test_a_made_run_is_not_made_again(made, monkeypatch):
