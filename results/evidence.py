@@ -111,9 +111,13 @@ def curve_of(run: Run) -> list[dict[str, float]]:
 def translator_of(run: Run) -> Translator:
     """Load the trained model, with the weights that are to be scored."""
     folder = RunFolder(run.folder)
-    average = run.weights == "average"
+    weights = {
+        "average": folder.average,
+        "last": folder.step_checkpoints()[-1],
+        "best": folder.best,
+    }
     model = MODELS[run.model](folder.recipe().model)
-    load_weights(model, folder.average if average else folder.step_checkpoints()[-1])
+    load_weights(model, weights[run.weights])
     tokenizer = PreparedCorpus(run.data).tokenizer
     model = model.to(choose_device()).eval()
     return Translator(model, tokenizer, run.settings().search)

@@ -13,6 +13,8 @@ from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
+from transformer_lite.run_folder import PRETRAINED, RunFolder
+from transformer_lite.weights import load_weights
 
 
 class Recurrent(RecurrentModel):
@@ -101,10 +103,18 @@ class PreNorm(Transformer):
             stack.layers = layers
 
 
+def parser(config: ModelConfig) -> Transformer:
+    """Make the parser that comes with the package, to be trained on."""
+    model = Transformer(config)
+    load_weights(model, RunFolder(PRETRAINED / "craft_parser").default_weights())
+    return model
+
+
 MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "Transformer": Transformer,
     "pre-norm": PreNorm,
     "recurrent": Recurrent,
     "recurrent with attention": RecurrentWithAttention,
+    "parser": parser,
 }
 """By the name that a run gives."""

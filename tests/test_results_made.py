@@ -20,6 +20,7 @@ from results import (
     conditions,
     constrained,
     decoding,
+    evidence,
     make,
     release,
     treebank_files,
@@ -32,7 +33,8 @@ from transformer_lite.data.trees import read_trees
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
-from transformer_lite.run_folder import RunFolder
+from transformer_lite.run_folder import PRETRAINED, RunFolder
+from transformer_lite.weights import weights_of
 
 SMALL = Run(
     name="group/small-1",
@@ -139,6 +141,22 @@ def test_a_run_goes_on_where_another_has_ended(made):
     assert result["training"]["steps"] == 7
     assert len(result["sessions"]) == 2
     assert RunFolder(SMALL.folder).average.exists()
+
+
+def test_a_run_is_scored_with_the_weights_that_it_names(made, monkeypatch):
+    folder, loaded = RunFolder(SMALL.folder), []
+    monkeypatch.setattr(evidence, "load_weights", lambda _, path: loaded.append(path))
+    for name in ("average", "best", "last"):
+        evidence.translator_of(replace(SMALL, weights=name))
+    assert loaded == [folder.average, folder.best, folder.weights_after(5)]
+
+
+def test_the_parser_that_is_trained_on_begins_as_the_released_one():
+    released = RunFolder(PRETRAINED / "craft_parser")
+    model = MODELS["parser"](released.recipe().model)
+    stored = load_file(released.default_weights())
+    for name, parameter in weights_of(model).items():
+        assert torch.equal(parameter, stored[name].float())
 
 
 def test_a_made_run_is_not_made_again(made, monkeypatch):

@@ -255,6 +255,32 @@ def label_smoothing(results: Results) -> str:
     )
 
 
+def dropout(results: Results) -> str:
+    """Show the rows on dropout after the steps of the table, and after more."""
+    lines = []
+    for rate, row in {0.0: "D1", 0.1: "base", 0.2: "D2"}.items():
+        for scale in ("table_3", "table_3_longer"):
+            if found := results.get(f"{scale}/{row}"):
+                lines.append(
+                    [
+                        rate,
+                        f"{training(f'{scale}/{row}').max_steps:,}",
+                        len(found),
+                        spread(of_split(found, "valid", "perplexity"), 2),
+                        spread(of_split(found, "valid", "bleu")),
+                    ]
+                )
+    if not any(name.startswith("table_3_longer/") for name in results):
+        return ""
+    return section(
+        "Dropout: few steps against more",
+        "Rows D1, base and D2 of Table 3, and the same trained three times as long, "
+        "with a rate that falls to zero in the last third. Of these the weights with "
+        "the lowest validation loss are scored.\n",
+        table("Dropout | Steps | Seeds | Perplexity | BLEU", lines),
+    )
+
+
 def warm_up(results: Results) -> str:
     """Show the last perplexity by the length of the warm-up and the norm's place."""
     found: dict[int, dict[str, Sequence[Result]]] = defaultdict(dict)
@@ -635,6 +661,7 @@ SECTIONS = (
     parsing,
     table_3,
     label_smoothing,
+    dropout,
     warm_up,
     diverged,
 )
