@@ -433,7 +433,10 @@ TREEBANKS = {
     "craft_gum": "CRAFT, and GUM parsed by machine",
     "craft_gum_words": "the same, words in the tree",
     "craft_gum_words_longer": "the same, trained on",
+    "craft_gum_words_longest": "the same, trained on again",
     "craft_gum_plain": "the same, closing brackets without labels",
+    "penn_treebank_sample_from_scratch": "Penn Treebank's sample, words in the tree",
+    "penn_treebank_sample_fine_tuned": "the same, begun as `craft_parser`",
 }
 
 
