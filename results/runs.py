@@ -239,16 +239,18 @@ def _parsing() -> Iterator[Run]:
         searches=greedy,
     )
     again = {"warmup_steps": 1_500, "rate_scale": 0.25, "cooldown_steps": 2_500}
-    yield Run(
-        name="parsing/craft_gum_words_longest-1",
-        purpose="Parsing: the weights of this parser, trained on again",
-        corpus="craft_gum_words",
-        recipe="parsing_words",
-        model="parser",
-        changes={"train": {"max_steps": 6_000, "precision": "bf16", **again}},
-        splits=("valid", "test"),
-        searches=greedy,
-    )
+    for seed in (1, 2):
+        yield Run(
+            name=f"parsing/craft_gum_words_longest-{seed}",
+            purpose="Parsing: the weights of this parser, trained on again",
+            corpus="craft_gum_words",
+            recipe="parsing_words",
+            model="parser",
+            changes={"train": {"max_steps": 6_000, "precision": "bf16", **again}},
+            seed=seed,
+            splits=("valid", "test"),
+            searches=greedy,
+        )
     # The parser of biomedical articles goes on to newspapers; as a control, another
     # begins there.
     short = {"max_steps": 1_200, "cooldown_steps": 600, "precision": "bf16"}
