@@ -251,6 +251,25 @@ def _parsing() -> Iterator[Run]:
             splits=("valid", "test"),
             searches=greedy,
         )
+    yield Run(
+        name="parsing/craft_gum_words_fourth_round-2",
+        purpose="Parsing: the weights of this parser, trained on a second time",
+        corpus="craft_gum_words",
+        recipe="parsing_words",
+        model="parser",
+        changes={
+            "train": {
+                **again,
+                "precision": "bf16",
+                "max_steps": 10_000,
+                "cooldown_steps": 2_000,
+            }
+        },
+        seed=2,
+        begins_with="parsing/craft_gum_words_longest-2",
+        splits=("valid", "test"),
+        searches=greedy,
+    )
     # The parser of biomedical articles goes on to newspapers; as a control, another
     # begins there.
     short = {"max_steps": 1_200, "cooldown_steps": 600, "precision": "bf16"}
