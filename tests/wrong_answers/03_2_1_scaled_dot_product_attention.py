@@ -20,6 +20,9 @@ WRONG = {
         "subtracts nothing": softmax_less(torch.zeros_like),
         "subtracts the row's first score": softmax_less(lambda s: s[..., :1]),
         "subtracts the row's mean": softmax_less(lambda s: s.mean(-1, True)),
+        "subtracts the row's mean and clamps": softmax_less(
+            lambda s: s - (s - s.mean(-1, True)).clamp(-700, 700)
+        ),
         "subtracts the largest of all rows": softmax_less(torch.max),
         "subtracts 1000": softmax_less(lambda s: 1000),
         "takes another axis": lambda s: s.softmax(0),
