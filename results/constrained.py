@@ -6,7 +6,8 @@ At each step the search takes from those tokens alone after which a tree is stil
 possible (`transformer_lite.inference.parser`): greedily, and with a beam of 4. Where a
 parser writes words, the next one has the probability of all words together. In a row at
 most as many brackets open as in a training tree. As a control, the words of each
-sentence are replaced by random ones, as many. Parsers of section 6.3 that are trained
+sentence are replaced by random ones, as many; as another, the model's probabilities of
+words are left as they are. Parsers of section 6.3 that are trained
 in ROOT, this repository unless told otherwise, parse with the weights of their results.
 A run that the file has is not made again; its first runs were searched greedily alone,
 with five brackets in a row. It comes with the package:
@@ -37,7 +38,12 @@ from transformer_lite.run_folder import RunFolder
 from transformer_lite.weights import load_weights
 
 RECORDING = ROOT / "transformer_lite" / "book" / "constrained.json"
-OUTPUTS = {"test": (1, 0.0), "beam_4": (4, 0.6), "random_words": (1, 0.0)}
+OUTPUTS = {
+    "test": (1, 0.0),
+    "rules_alone": (1, 0.0),
+    "beam_4": (4, 0.6),
+    "random_words": (1, 0.0),
+}
 """What is kept, and the beam size and α of its search."""
 
 
@@ -67,10 +73,12 @@ def record_of(run: Run, root: Path) -> dict[str, Any]:
     translator = Translator(model.eval(), corpus.tokenizer, recipe.search)
     with_words = corpus.languages[1] == TREES_WITH_WORDS
     in_a_row = brackets_in_a_row(corpus.text("train")[1])
-    parser = Parser(translator, with_words, in_a_row)
     sentences, references = corpus.text("test")
     found = {}
     for name, (beam_size, alpha) in OUTPUTS.items():
+        if name == "rules_alone" and not with_words:
+            continue  # the model's probabilities of tags are always as they are
+        parser = Parser(translator, with_words, in_a_row, name != "rules_alone")
         read = random_words(sentences) if name == "random_words" else sentences
         search = replace(recipe.search, beam_size=beam_size, alpha=alpha)
         trees = parser.translate(read, search)
@@ -79,7 +87,7 @@ def record_of(run: Run, root: Path) -> dict[str, Any]:
         write_lines(outputs(run, name), trees)
         found[name] = score_brackets(sentences, references, trees)
     scores = asdict(found["test"])
-    for name in ("beam_4", "random_words"):
+    for name in found.keys() - {"test"}:
         scores[f"f1_of_{name}"] = found[name].f1_all
     return {
         "brackets_in_a_row": in_a_row,
