@@ -295,6 +295,13 @@ def test_brackets_in_a_row_are_counted_up_to_a_word():
     assert constrained.brackets_in_a_row(trees) == 3
 
 
+def test_a_closing_bracket_gets_the_label_of_the_one_it_closes():
+    relabelled = constrained.with_matching_labels
+    assert relabelled("(S (NP a )VP b )NP") == "(S (NP a )NP b )S"
+    assert relabelled("a )S (S b") == "a )S (S b"
+    assert relabelled("") == ""
+
+
 def test_random_words_are_as_many_and_of_the_same_text():
     sentences = ["the dog barks", "a cat", "dogs"]
     drawn = constrained.random_words(sentences)
