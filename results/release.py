@@ -51,7 +51,7 @@ LICENCES = {
 """What the training data are, and on what terms they were given."""
 
 NAMES = {
-    "parsing/craft_gum_words": "craft_parser",
+    "parsing/craft_gum_words_fourth_round": "craft_parser",
     "search/tatoeba_wide_longer": "tatoeba_en_de_wide",
 }
 """What a model is called, by its experiment; by default as the experiment."""
@@ -92,7 +92,11 @@ transformer-lite train {recipe} --data data/{name}
 {rounds}"""
 ROUNDS = """
 This run went on from the end of [`{earlier}`]({link}/{earlier}.json), so that the
-learning rate rose and fell twice. The command above trains as long in one round.
+learning rate rose and fell again. The command above trains as long in one round.
+"""
+BEFORE = """
+Both runs began with the weights that this model had before, those of
+[`parsing/craft_gum_words_longer-1`]({link}/parsing/craft_gum_words_longer-1.json).
 """
 TRANSLATION = """```python
 from transformer_lite import Translator
@@ -197,8 +201,8 @@ def release(run: Run, out: Path) -> None:
                 for name, value in values.items()
             ),
             rounds=ROUNDS.format(earlier=run.begins_with, link=LINK)
-            if run.begins_with
-            else "",
+            * bool(run.begins_with)
+            + BEFORE.format(link=LINK) * (run.model == "parser"),
             same=", on the later edition" if kind == "tatoeba" else "",
         )
         (partial / "README.md").write_text(card, encoding="utf-8")
