@@ -53,6 +53,9 @@ WRONG = {
         "the labels are fixed": lambda tokens, words, _: allowed_by()(
             tokens, words, ["S", "NP", "VP"]
         ),
+        "the labels of the treebank": lambda tokens, words, _: allowed_by()(
+            tokens, words, ["S", "NP", "VP", "QP"]
+        ),
         "a list": lambda *given: sorted(allowed_by()(*given)),
         "nothing": lambda *_: set(),
     },
