@@ -79,7 +79,8 @@ def record_of(run: Run, root: Path) -> dict[str, Any]:
     for name, (beam_size, alpha) in OUTPUTS.items():
         if name == "rules_alone" and not with_words:
             continue  # the model's probabilities of tags are always as they are
-        parser = Parser(translator, with_words, in_a_row, name != "rules_alone")
+        parser = Parser(translator, with_words, in_a_row)
+        parser.model.pools_words = with_words and name != "rules_alone"
         read = random_words(sentences) if name == "random_words" else sentences
         search = replace(recipe.search, beam_size=beam_size, alpha=alpha)
         trees = parser.translate(read, search)
@@ -88,7 +89,7 @@ def record_of(run: Run, root: Path) -> dict[str, Any]:
         write_lines(outputs(run, name), trees)
         found[name] = score_brackets(sentences, references, trees)
     scores = asdict(found["test"])
-    for name in found.keys() - {"test"}:
+    for name in [*found][1:]:  # without "test"
         scores[f"f1_of_{name}"] = found[name].f1_all
     free = map(with_matching_labels, read_lines(run.outputs("test")))
     forgiven = score_brackets(sentences, references, [*free], with_words)

@@ -200,9 +200,7 @@ def release(run: Run, out: Path) -> None:
                 for table, values in run.changes.items()
                 for name, value in values.items()
             ),
-            rounds=ROUNDS.format(earlier=run.begins_with, link=LINK)
-            * bool(run.begins_with)
-            + BEFORE.format(link=LINK) * (run.model == "parser"),
+            rounds=_rounds(run),
             same=", on the later edition" if kind == "tatoeba" else "",
         )
         (partial / "README.md").write_text(card, encoding="utf-8")
@@ -253,6 +251,16 @@ def main(name: str) -> None:
 def _kind(run: Run) -> str:
     """Return whose text it was trained on, or that it is the parser."""
     return "parser" if run.corpus == PARSER else run.corpus.partition("_")[0]
+
+
+def _rounds(run: Run) -> str:
+    """Return with which weights it began, if it did not begin with random ones."""
+    rounds = ""
+    if run.begins_with:
+        rounds += ROUNDS.format(earlier=run.begins_with, link=LINK)
+    if run.model == "parser":
+        rounds += BEFORE.format(link=LINK)
+    return rounds
 
 
 def _does(source: str, target: str) -> str:

@@ -113,7 +113,7 @@ def test_the_next_word_has_the_probability_of_all_words():
     assert found[source[0, 0]] == pytest.approx(expected[model.words].sum().item())
     brackets = model.closes | (model.closing > 0)
     torch.testing.assert_close(found[brackets], expected[brackets])
-    model = Parser(translator, True, pools_words=False).model
+    model.pools_words = False  # the control of chapter 6.3
     _, state = model.step(torch.tensor([[BOS]]), model.start(source))
     logits, _ = model.step(torch.tensor([ids]), state)
     torch.testing.assert_close(logits[0, 0].softmax(-1), expected)

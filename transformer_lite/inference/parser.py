@@ -74,7 +74,6 @@ class _TreeModel(nn.Module):
         with_words: Whether leaves are the words' pieces; else each is one token, a tag.
         most_brackets: Most brackets of a tree.
         in_a_row: Most brackets that may open one after the other.
-        pools_words: Whether the next word has the probability of all words together.
     """
 
     def __init__(
@@ -84,11 +83,12 @@ class _TreeModel(nn.Module):
         with_words: bool,
         most_brackets: int,
         in_a_row: int,
-        pools_words: bool,
     ) -> None:
         super().__init__()
         self.model, self.encoder, self.config = model, model.encoder, model.config
-        self.with_words, self.pools_words = with_words, with_words and pools_words
+        self.with_words = with_words
+        self.pools_words = with_words
+        """Whether the next word has the probability of all words together."""
         self.most_brackets, self.in_a_row = most_brackets, in_a_row
         pieces = tokenizer.pieces(range(tokenizer.vocab_size))
         ids = {piece: id_ for id_, piece in enumerate(pieces)}
@@ -199,19 +199,13 @@ class Parser(Translator):
         translator: One that was trained on a treebank.
         with_words: Whether it writes trees with their words.
         in_a_row: Most brackets that may open without a word between them.
-        pools_words: Whether the next word has the probability of all words together.
-            False is a control for chapter 6.3.
 
     Raises:
         ValueError: Its `max_extra` leaves no room for a bracket.
     """
 
     def __init__(
-        self,
-        translator: Translator,
-        with_words: bool,
-        in_a_row: int = IN_A_ROW,
-        pools_words: bool = True,
+        self, translator: Translator, with_words: bool, in_a_row: int = IN_A_ROW
     ) -> None:
         model, tokenizer, search = (
             translator.model,
@@ -226,9 +220,7 @@ class Parser(Translator):
                 f"search.max_extra = {search.max_extra} leaves no room for the "
                 "brackets of a tree; give at least 3"
             )
-        only_trees = _TreeModel(
-            model, tokenizer, with_words, most_brackets, in_a_row, pools_words
-        )
+        only_trees = _TreeModel(model, tokenizer, with_words, most_brackets, in_a_row)
         super().__init__(only_trees, tokenizer, search)
         self.allowed = only_trees.allowed
 
