@@ -10,6 +10,7 @@ import traceback
 from contextlib import nullcontext
 from dataclasses import astuple
 from itertools import count
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -45,6 +46,7 @@ MORE = (
     [Batch.from_ids([[8, 5, 6]], [[13, 15, 17]]), Batch.from_ids([[21]], [[23]])],
 )
 BATCHES = [*MORE[0], *MORE[1], FIRST[0]]
+THREADS = Path("/proc/self/task")
 
 
 def some_model(dropout=0.0):
@@ -179,26 +181,34 @@ def become(rank, port):
     os.environ["MASTER_ADDR"] = "127.0.0.1"
 
 
+def steps_together(processes):
+    """What this process's model is after a step of one batch, and of three."""
+    rank, model = processes.rank, some_model()
+    parallel = DistributedDataParallel(model)
+    report = one_step(parallel, [FIRST[rank]], processes=processes)
+    accumulated, sums = some_model(dropout=0.3), []
+    parallel = DistributedDataParallel(accumulated)
+    parallel.register_comm_hook(sums, counted_sum)
+    one_step(parallel, [FIRST[rank], *MORE[rank]], processes=processes)
+    return {
+        "weights": weights_of(model),
+        "report": astuple(report),
+        "accumulated": weights_of(accumulated),
+        "sums": len(sums),
+    }
+
+
 def as_rank(rank, port, results):
     """Do everything that the tests look at, and write what was found into a file."""
     become(rank, port)
     try:
         with join_processes() as processes:
-            own, model = torch.tensor([rank + 5, 7]), some_model()
-            parallel = DistributedDataParallel(model)
-            report = one_step(parallel, [FIRST[rank]], processes=processes)
-            accumulated, sums = some_model(dropout=0.3), []
-            parallel = DistributedDataParallel(accumulated)
-            parallel.register_comm_hook(sums, counted_sum)
-            one_step(parallel, [FIRST[rank], *MORE[rank]], processes=processes)
+            own = torch.tensor([rank + 5, 7])
             found = {
                 "place": (processes.rank, processes.world_size),
                 "sum": processes.sum(own),
                 "own": own,
-                "weights": weights_of(model),
-                "report": astuple(report),
-                "accumulated": weights_of(accumulated),
-                "sums": len(sums),
+                **steps_together(processes),
                 "trained": trained(processes, results / f"run{rank}"),
                 "wrote": (results / f"run{rank}").exists(),
                 **stopped_by_the_second(processes, results / "run"),
@@ -210,6 +220,7 @@ def as_rank(rank, port, results):
                 out = results / precision
                 found[precision] = trained(processes, out, precision)
         found["left"] = not dist.is_initialized()
+        found["threads"] = [thread.read_text() for thread in THREADS.glob("*/comm")]
         torch.save(found, results / f"{rank}.pt")
     except Exception:
         traceback.print_exc()
@@ -258,6 +269,13 @@ def two_processes(results):
 def test_each_process_knows_its_place_and_leaves_it_at_the_end(two_processes):
     assert [found["place"] for found in two_processes] == [(0, 2), (1, 2)]
     assert all(found["left"] for found in two_processes)
+
+
+@pytest.mark.skipif(not THREADS.exists(), reason="finds threads in /proc")
+def test_no_thread_of_a_group_outlives_it(two_processes):
+    # Such a thread can crash the process while Python ends.
+    for found in two_processes:
+        assert not [name for name in found["threads"] if "gloo" in name]
 
 
 def test_a_sum_is_the_same_on_each_process_and_leaves_its_own_tensor(two_processes):

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+# Imported before any group exists: its functions keep the group that they find as a
+# default argument. DistributedDataParallel would import it later, and then Gloo's
+# threads would outlive the group, and could crash the process while Python ends.
+import torch.distributed.nn
 from torch import Tensor
 from torch import distributed as dist
 
