@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch.nn import functional as F
 
 
 def softmax_less(subtracted):
@@ -41,11 +42,18 @@ WRONG = {
             lambda s: torch.maximum(s[..., :1], s[..., -1:])
         ),
         "calls logsumexp": lambda s: (s - s.logsumexp(-1, True)).exp(),
+        "calls attention": lambda s: F.scaled_dot_product_attention(
+            s, *[torch.eye(s.size(-1)).to(s).expand(*s.shape[:-2], -1, -1)] * 2, scale=1
+        ),
+        "returns a list": lambda s: s.softmax(-1).tolist(),
+        "leaves out the last axis": lambda s: s.sum(-1),
         "clamps the scores": lambda s: (lambda e: e / e.sum(-1, keepdim=True))(
             s.clamp(-700, 700).exp()
         ),
     },
     "check_divisor": {
+        "text": lambda *_: "the root",
+        "two numbers": lambda d_k, q, k, mu: torch.ones(2),
         "no root": lambda d_k, q, k, mu: q * d_k * (k**2 + mu**2),
         "the root alone": lambda d_k, q, k, mu: math.sqrt(d_k),
         "no mean": lambda d_k, q, k, mu: q * k * math.sqrt(d_k),
@@ -71,6 +79,8 @@ WRONG = {
         ),
     },
     "check_farther": {
+        "text": lambda d_k: "farther",
+        "two numbers": lambda d_k: torch.ones(2),
         "equally far": lambda d_k: 1,
         "the root": math.sqrt,
         "the width": lambda d_k: d_k,
