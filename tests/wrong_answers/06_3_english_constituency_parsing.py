@@ -39,6 +39,10 @@ WRONG = {
         "the sentence's bracket does not count": lambda: (100, 500 / 6, 1000 / 11),
         "words count as phrases": lambda: (100, 1300 / 14, 2600 / 27),
         "shares instead of percent": lambda: (1, 6 / 7, 12 / 13),
+        "one number": lambda: 1200 / 13,
+        "no numbers": lambda: ("100", "85.7", "92.3"),
+        "none that can be compared": lambda: (float("nan"),) * 3,
+        "without order": lambda: {100, 600 / 7, 1200 / 13},
         "nothing": lambda: None,
     },
     "check_may_follow": {
@@ -57,6 +61,11 @@ WRONG = {
             tokens, words, ["S", "NP", "VP", "QP"]
         ),
         "a list": lambda *given: sorted(allowed_by()(*given)),
+        "words in any order": lambda tokens, words, labels: (
+            allowed_by()(tokens, words, labels)
+            | (set(words) if allowed_by()(tokens, words, labels) & {*words} else set())
+        ),
         "nothing": lambda *_: set(),
+        "no answer": lambda *_: None,
     },
 }
