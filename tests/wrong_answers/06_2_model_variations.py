@@ -4,6 +4,8 @@ import math
 from itertools import combinations, permutations
 from statistics import mean, median
 
+import numpy as np
+
 
 def splits(one, other, centre=mean):
     """How far apart the two groups are, for every way to deal out the runs."""
@@ -80,6 +82,10 @@ WRONG = {
         "what is left": lambda: 18 * 2 * 512 * 256 * 16 // 8,
         "in millions": lambda: 4.7,
         "nothing": lambda: None,
+        "yes": lambda: True,
+        "a text": lambda: "4718592",
+        "a list": lambda: [18 * 2 * 512 * 256],
+        "a vector": lambda: np.array([18 * 2 * 512 * 256, 0]),
     },
     "check_p_value": {
         "one side": share(lambda a, first, slack: a >= first - slack),
@@ -102,5 +108,12 @@ WRONG = {
         "rounded scores": lambda one, other: share(both_sides)(
             [round(x, 1) for x in one], [round(x, 1) for x in other]
         ),
+        "nothing": lambda one, other: None,
+        "yes": lambda one, other: True,
+        "a text": lambda one, other: str(share(both_sides)(one, other)),
+        "a list": lambda one, other: [share(both_sides)(one, other)],
+        "two numbers": lambda one, other: np.array([1 / 3, 1 / 3]),
+        "not a number": lambda one, other: math.nan,
+        "per cent": lambda one, other: 100 * share(both_sides)(one, other),
     },
 }
