@@ -33,6 +33,9 @@ WRONG = {
             (1 - z[j - 1]) * math.prod(sorted(z)[j:])
         ),
         "equal gates counted once": lambda z, j: (1 - z[j - 1]) * math.prod(set(z[j:])),
+        "a word": lambda z, j: "half",
+        "a list": lambda z, j: [(1 - z[j - 1]) * math.prod(z[j:])],
+        "an index too far": lambda z, j: (1 - z[j]) * math.prod(z[j:]),
         "at most ten later gates": lambda z, j: (
             (1 - z[j - 1]) * math.prod(z[j : j + 10])
         ),
@@ -99,5 +102,9 @@ WRONG = {
             float(second[0]) * float(first[1]) + float(second[1]),
         ),
         "no number": lambda first, second: (math.nan, math.nan),
+        "one number": lambda first, second: first[0] * second[0],
+        "a pair of nothing": lambda first, second: (None, None),
+        "three numbers": lambda first, second: (*first, second[1]),
+        "a word": lambda first, second: "both",
     },
 }
