@@ -41,6 +41,8 @@ WRONG = {
             (m - 4) * d // 2 if m > 4 and m % 2 == 0 else 0
         ),
         "never, as a truth value": lambda m, d: (m - 4) * d // 2 if m > 4 else False,
+        "nothing at all": lambda m, d: None,
+        "a tensor": lambda m, d: torch.tensor(max(0, (m - 4) * d // 2)),
         "the distance from four": lambda m, d: abs(m - 4) * d // 2,
         "rounded up to whole multiples of d": lambda m, d: max(0, (m - 3) // 2 * d),
     },
@@ -71,6 +73,9 @@ WRONG = {
         ),
         "a hub at each end": lambda n: with_hub(with_hub(band(n)), row=-1, column=-1),
         "the hub in the middle": lambda n: with_hub(band(n), row=n // 2, column=n // 2),
+        "nothing at all": lambda n: None,
+        "a list": lambda n: with_hub(band(n)).tolist(),
+        "one row": lambda n: with_hub(band(n))[0],
         "two words back, none ahead": lambda n: with_hub(band(n).tril()),
     },
 }
