@@ -68,6 +68,11 @@ WRONG = {
             max(0, math.ceil(wave_number(n, 512))), 512
         ),
         "the slowest": lambda n, d: d // 2 - 1,
+        "rounded to the nearest pair": lambda n, d: slow_enough(
+            max(0, round(wave_number(n, d))), d
+        ),
+        "a list": lambda n, d: [n, d],
+        "a tensor of all pairs": lambda n, d: torch.arange(d // 2),
     },
     "check_rope": {
         "the input": lambda x: x,
@@ -89,6 +94,11 @@ WRONG = {
         "the frequency of width 64": lambda x: turned(
             x, power=lambda d: torch.arange(0, d, 2) / 64
         ),
+        "complex numbers": lambda x: turned(x) + 0j,
+        "not a number": lambda x: x * math.nan,
+        "one row": lambda x: turned(x)[-1],
+        "a list": lambda x: turned(x).tolist(),
+        "None": lambda x: None,
     },
     "check_side": {
         "zeros": lambda d: torch.zeros(d, d),
@@ -103,6 +113,9 @@ WRONG = {
         ),
         "only the sine of the key": lambda d: quarter_turns(d, [d // 2 - 1]).tril(),
         "another width": lambda d: quarter_turns(16, [7]),
+        "one number": lambda d: torch.tensor(1.0),
+        "a list": lambda d: quarter_turns(d, [d // 2 - 1]).tolist(),
+        "None": lambda d: None,
         "at random": lambda d: torch.randn(
             d, d, generator=torch.Generator().manual_seed(0)
         ),
