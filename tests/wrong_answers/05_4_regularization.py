@@ -3,6 +3,8 @@
 import torch
 from torch.nn import functional as F
 
+from transformer_lite.loss import label_smoothed_loss
+
 
 def dropping(shape_of, scale=lambda rate: 1 - rate, lose=lambda rate: rate):
     """An answer whose coins have their own shape, rate or scale."""
@@ -80,6 +82,12 @@ def not_summing_to_one(labels, vocab, epsilon, pad_id):
     return torch.where(is_right, 1 - epsilon, epsilon / vocab)
 
 
+def by_backward(scores, labels, epsilon, pad_id):
+    scores.requires_grad_()
+    label_smoothed_loss(scores, labels, epsilon, pad_id).loss.backward()
+    return scores.grad
+
+
 def two_channels_a_coin(x, rate):
     coins = torch.rand(x.size(0), 1, (x.size(2) + 1) // 2)
     coins = coins.repeat_interleave(2, dim=-1)[..., : x.size(2)]
@@ -110,6 +118,14 @@ def opposite_two_sentences_on(x, rate):
 
 WRONG = {
     "check_dropout": {
+        "nothing": lambda x, rate: None,
+        "a list": lambda x, rate: dropping(of_channels)(x, rate).tolist(),
+        "another shape": lambda x, rate: dropping(of_channels)(x, rate)[:, 0],
+        "another type": lambda x, rate: dropping(of_channels)(x.double(), rate),
+        "whole numbers": lambda x, rate: dropping(of_channels)(x, rate).long(),
+        "a gradient of something else": lambda x, rate: dropping(of_channels)(
+            x.detach(), rate
+        ).requires_grad_(),
         "without a gradient": lambda x, rate: dropping(of_channels)(x.detach(), rate),
         "a gradient without the scale": lambda x, rate: (
             x.detach()
@@ -140,6 +156,12 @@ WRONG = {
         "half of the sentences have the opposite coins": opposite_coins,
     },
     "check_gradient": {
+        "nothing": lambda *given: None,
+        "a list": lambda *given: gradient(of_the_authors)(*given).tolist(),
+        "for the right words only": lambda *given: gradient(of_the_authors)(
+            *given
+        ).gather(-1, given[1][:, None]),
+        "by backward": by_backward,
         "padding counts": gradient(
             of_the_authors, real=lambda labels, pad_id: torch.ones_like(labels)
         ),
