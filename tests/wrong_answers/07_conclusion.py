@@ -38,7 +38,9 @@ WRONG = {
         "GPT-2's vocabulary for all": lambda v, p, d, n: count_with()(50_257, p, d, n),
         "in millions": lambda *sizes: round(count_with()(*sizes) / 1e6),
         "a text": lambda *sizes: str(count_with()(*sizes)),
+        "with a decimal point": lambda *sizes: float(count_with()(*sizes)),
         "nothing": lambda *sizes: None,
+        "an error": lambda *sizes: 1 / 0,
     },
     "check_prefix": {
         "causal everywhere": lambda length, prefix: causal_mask(length),
@@ -66,6 +68,16 @@ WRONG = {
         "a list": lambda length, prefix: (
             causal_mask(length) | (torch.arange(length) < prefix)
         ).tolist(),
-        "numbers": lambda length, prefix: causal_mask(length).int(),
+        "numbers": lambda length, prefix: (
+            causal_mask(length) | (torch.arange(length) < prefix)
+        ).int(),
+        "one word too few": lambda length, prefix: (
+            causal_mask(length) | (torch.arange(length) < prefix - 1)
+        ),
+        "for a batch": lambda length, prefix: (
+            causal_mask(length) | (torch.arange(length) < prefix)
+        )[None],
+        "nothing": lambda length, prefix: None,
+        "an error": lambda length, prefix: causal_mask(length)[length],
     },
 }
