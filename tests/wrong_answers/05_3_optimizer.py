@@ -44,6 +44,24 @@ def with_other(place, value):
     return step
 
 
+def by_pytorch(optimizer):
+    """The right numbers, from the finished optimizer, kept in the state."""
+
+    def step(weights, gradient, state, rate, betas, eps, decay):
+        options = {"weight_decay": decay} if optimizer is torch.optim.AdamW else {}
+        if not options:
+            weights = weights * (1 - rate * decay)
+        if "made" not in state:
+            state["weights"] = torch.nn.Parameter(weights)
+            made = optimizer([state["weights"]], rate, betas, eps, **options)
+            state["made"] = made
+        state["weights"].data, state["weights"].grad = weights, gradient
+        state["made"].step()
+        return state["weights"].detach().clone()
+
+    return step
+
+
 def sign_only(weights, gradient, state, rate, betas, eps, decay):
     """Right in the first step."""
     return weights * (1 - rate * decay) - rate * gradient.sign()
@@ -88,6 +106,7 @@ WRONG = {
         ),
         "one step alone": lambda r, d, w, s: bare(r, d, s) ** -2,
         "nothing": lambda r, d, w, s: None,
+        "no numbers": lambda r, d, w, s: ("early", "late"),
         "a factor that fits scale 1 and 0.5 only": lambda r, d, w, s: (
             r * math.sqrt(d) * (3 - 2 * s) * w**1.5,
             (r * math.sqrt(d) * (3 - 2 * s) or 1) ** -2,
@@ -110,7 +129,10 @@ WRONG = {
         "no decay": with_other(6, 0.0),
         "the first step's rule for all": sign_only,
         "the weights alone": lambda weights, *others: weights,
+        "PyTorch's AdamW": by_pytorch(torch.optim.AdamW),
+        "PyTorch's Adam after the decay": by_pytorch(torch.optim.Adam),
         "a single number": lambda *given: torch.zeros(()),
+        "no tensor": lambda weights, *others: weights.tolist(),
         "nothing": lambda *given: None,
     },
 }
