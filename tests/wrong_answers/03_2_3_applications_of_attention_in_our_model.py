@@ -20,6 +20,7 @@ def share(words, pads, gap):
 
 WRONG = {
     "check_afterwards": {
+        "returns nothing": lambda w, may: None,
         "does not mask": lambda w, may: w,
         "hides without sharing anew": lambda w, may: w * may,
         "takes a softmax of the weights": lambda w, may: w.masked_fill(
@@ -50,6 +51,7 @@ WRONG = {
         ),
     },
     "check_packed": {
+        "is a list": lambda d: (same_text(d) & past(d)).tolist(),
         "is only causal": lambda d: past(d).expand(len(d), 1, -1, -1),
         "is not causal": same_text,
         "does not read itself": lambda d: same_text(d) & past(d, -1),
@@ -79,6 +81,11 @@ WRONG = {
     },
     "check_share": {
         "is zero": lambda words, pads, gap: 0,
+        "is not a number": lambda words, pads, gap: math.nan,
+        "is a share for each PAD": lambda words, pads, gap: torch.full(
+            (pads,), share(words, pads, gap) / pads
+        ),
+        "is text": lambda words, pads, gap: "pads / (words + pads)",
         "forgets to share": lambda words, pads, gap: math.exp(-gap),
         "has one PAD": lambda words, pads, gap: share(words, 1, gap),
         "has one word": lambda words, pads, gap: share(1, pads, gap),
