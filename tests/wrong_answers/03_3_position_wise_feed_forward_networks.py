@@ -76,6 +76,18 @@ def trimmed_in_place(module, x):
     return small
 
 
+def cut_in_place(module, x):
+    small = smaller(busy)(module, x)
+    module.w_1, module.w_2 = small.w_1, small.w_2
+    return module
+
+
+def without_bias(module, x):
+    small = smaller(busy)(module, x)
+    small.w_2.bias = None
+    return small
+
+
 def borrowed(module, x):
     small = FeedForward(x.size(-1), int(busy(module, x).sum())).to(x.dtype)
     small.forward = module.forward
@@ -112,6 +124,11 @@ WRONG = {
         "one input only": one_input,
         "the sum of all": everything_summed,
         "zeros": lambda d: tensors(d, (0, 0), (0, 0)),
+        "nothing": lambda d: None,
+        "a number": lambda d: 1,
+        "one tensor": lambda d: torch.eye(d),
+        "three tensors": lambda d: tensors(d, (1, -1), (1, 1))[:3],
+        "lists": lambda d: [tensor.tolist() for tensor in tensors(d, (1, -1), (1, 1))],
     },
     "check_crossing": {
         "a constant": lambda d_model, d_ff: 16,
@@ -121,6 +138,13 @@ WRONG = {
         "three widths": lambda d_model, d_ff: d_ff - 3 * d_model,
         "without projections": lambda d_model, d_ff: d_ff,
         "one too many": lambda d_model, d_ff: d_ff - 2 * d_model + 1,
+        "nothing": lambda d_model, d_ff: None,
+        "a word": lambda d_model, d_ff: "d_ff - 2 d_model",
+        "not a number": lambda d_model, d_ff: float("nan"),
+        "infinite": lambda d_model, d_ff: float("inf"),
+        "far too long": lambda d_model, d_ff: 10**400,
+        "half a token": lambda d_model, d_ff: d_ff - 2 * d_model + 0.5,
+        "negative": lambda d_model, d_ff: 2 * d_model - d_ff,
     },
     "check_without_idle": {
         "keeps all": lambda module, x: module,
@@ -151,6 +175,16 @@ WRONG = {
         "forgets the last bias": smaller(busy, bias=False),
         "forgets the first bias": smaller(busy, first_bias=False),
         "changes the given network": trimmed_in_place,
+        "changes the given network's type": lambda m, x: (
+            smaller(busy)(m, x) and m.float()
+        ),
+        "cuts the given network": cut_in_place,
+        "nothing": lambda module, x: None,
+        "a number": lambda module, x: int(busy(module, x).sum()),
+        "a sequence": lambda module, x: torch.nn.Sequential(
+            module.w_1, torch.nn.ReLU(), module.w_2
+        ),
+        "without a bias": without_bias,
         "a new network": lambda module, x: FeedForward(
             x.size(-1), int(busy(module, x).sum())
         ).to(x.dtype),
