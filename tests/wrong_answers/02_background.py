@@ -43,6 +43,9 @@ def by_zero(attention, query, memory, other, place):
 
 WRONG = {
     "check_sharpness": {
+        "nothing": lambda p, gap, n: None,
+        "a word": lambda p, gap, n: "sharp",
+        "one for each key": lambda p, gap, n: torch.ones(n),
         "two keys": lambda p, gap, n: math.log(p / (1 - p)) / gap,
         "n rivals": lambda p, gap, n: math.log(n * p / (1 - p)) / gap,
         "no gap": lambda p, gap, n: math.log((n - 1) * p / (1 - p)),
@@ -63,6 +66,19 @@ WRONG = {
         ),
     },
     "check_exchange": {
+        "nothing": lambda a, q, m, o, place: None,
+        "one context": lambda a, q, m, o, place: look(
+            a, q, a.w_k(m), mixed(m, o, place)
+        ),
+        "three contexts": lambda a, q, m, o, place: (look(a, q, a.w_k(m), m),) * 3,
+        "without the batch": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(m), mixed(m, o, place))[0],
+            look(a, q, a.w_k(mixed(m, o, place)), m)[0],
+        ),
+        "lists": lambda a, q, m, o, place: (
+            look(a, q, a.w_k(m), mixed(m, o, place)).tolist(),
+            look(a, q, a.w_k(mixed(m, o, place)), m).tolist(),
+        ),
         "nothing exchanged": lambda a, q, m, o, place: (look(a, q, a.w_k(m), m),) * 2,
         "both parts both times": lambda a, q, m, o, place: (
             (look(a, q, a.w_k(mixed(m, o, place)), mixed(m, o, place)),) * 2
