@@ -53,6 +53,15 @@ def all_from_the_input(x, memory, look, read, think, norms):
     return x + look(y, y) + read(norms[1](x), memory) + think(norms[2](x))
 
 
+def in_place(x, memory, look, read, think, norms):
+    """The right values, but no gradient: the norm needs the old x."""
+    y = norms[0](x)
+    x += look(y, y)
+    x += read(norms[1](x), memory)
+    x += think(norms[2](x))
+    return x
+
+
 def rows(*makers):
     return lambda x: torch.stack([make(x) for make in makers])
 
@@ -94,6 +103,13 @@ WRONG = {
         "the differences double, too": lambda share, layers: (
             2**layers * share / (4**layers) ** 0.5
         ),
+        "not yet written": lambda share, layers: None,
+        "a list": lambda share, layers: [share],
+        "words": lambda share, layers: "a half",
+        "two numbers": lambda share, layers: torch.ones(2),
+        "complex": lambda share, layers: 1j * share,
+        "not a number": lambda share, layers: float("nan"),
+        "an error": lambda share, layers: share / 0,
     },
     "check_pre_norm": {
         "post-norm": post_norm,
@@ -152,6 +168,12 @@ WRONG = {
             think=lambda x, norm, network: norm(x + network(norm(x)))
         ),
         "the input": lambda x, *others: x,
+        "in place": in_place,
+        "not yet written": lambda *given: None,
+        "single precision": lambda *given: pre_norm_layer_with()(*given).float(),
+        "a list": lambda *given: [pre_norm_layer_with()(*given)],
+        "one word": lambda *given: pre_norm_layer_with()(*given)[:, :1],
+        "a fourth norm": lambda x, memory, look, read, think, norms: norms[3](x),
     },
     "check_invisible": {
         "one direction twice": rows(one, one),
@@ -169,5 +191,11 @@ WRONG = {
         "infinite": rows(one, lambda x: x / 0),
         "absolute values": rows(one, torch.abs),
         "reversed": rows(one, lambda x: x.flip(0)),
+        "not yet written": lambda x: None,
+        "a list": lambda x: [one(x), x],
+        "columns": lambda x: torch.stack([one(x), x], dim=1),
+        "complex": lambda x: torch.stack([one(x), 1j * x]),
+        "not a number": rows(one, lambda x: x * float("nan")),
+        "an error": lambda x: torch.cat([one(x)[None], x]),
     },
 }
