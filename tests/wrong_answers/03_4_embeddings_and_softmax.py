@@ -12,6 +12,21 @@ def errors(hidden, matrix, labels):
     return (hidden @ matrix.T).softmax(-1) - F.one_hot(labels, len(matrix))
 
 
+def loss_of(hidden, matrix, labels):
+    return F.cross_entropy(hidden @ matrix.T, labels)
+
+
+def by_autograd(hidden, matrix, labels):
+    matrix = matrix.clone().requires_grad_()
+    return torch.autograd.grad(loss_of(hidden, matrix, labels), matrix)[0]
+
+
+def by_backward(hidden, matrix, labels):
+    matrix = matrix.clone().requires_grad_()
+    loss_of(hidden, matrix, labels).backward()
+    return matrix.grad
+
+
 def same_parameter(lookup, linear, fill):
     """One parameter, filled somehow."""
     linear.weight = lookup.weight
@@ -75,6 +90,8 @@ WRONG = {
         "no factor": lambda f, s: 0.5 / (0.5 + s**2),
         "no deviation": lambda f, s: 0.5 / (0.5 + f**2),
         "a constant": lambda f, s: 0.34,
+        "a text": lambda f, s: "0.34",
+        "a row of numbers": lambda f, s: torch.full((3,), 0.34),
     },
     "check_gradient": {
         "the sum, not the mean": lambda h, m, y: errors(h, m, y).T @ h,
@@ -89,6 +106,16 @@ WRONG = {
             ((h @ m.T).softmax(0) - F.one_hot(y, len(m))).T @ h / len(h)
         ),
         "the hidden vectors' gradient": lambda h, m, y: errors(h, m, y) @ m / len(h),
+        "PyTorch's gradient": by_autograd,
+        "PyTorch's backward": by_backward,
+        "PyTorch's functional gradient": lambda h, m, y: torch.func.grad(
+            lambda matrix: loss_of(h, matrix, y)
+        )(m),
+        "forward mode": lambda h, m, y: torch.func.jacfwd(
+            lambda matrix: loss_of(h, matrix, y)
+        )(m),
+        "shapes that do not fit": lambda h, m, y: h @ m,
+        "nothing": lambda h, m, y: None,
     },
     "check_tie": {
         "only equal": clone,
