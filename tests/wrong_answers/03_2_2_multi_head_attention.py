@@ -80,12 +80,29 @@ WRONG = {
         "three or more taken for all": without(
             columns_zeroed(lambda h, r: r if len(r) < 3 else list(range(h)))
         ),
+        "another width": lambda *given: without(columns_zeroed(lambda h, r: r))(*given)[
+            ..., :-1
+        ],
+        "single precision": lambda *given: without(columns_zeroed(lambda h, r: r))(
+            *given
+        ).float(),
+        "a list": lambda *given: without(columns_zeroed(lambda h, r: r))(
+            *given
+        ).tolist(),
+        "an array": lambda *given: (
+            without(columns_zeroed(lambda h, r: r))(*given).detach().numpy()
+        ),
         "freezes W^O": lambda module, *rest: (
             module.w_o.weight.requires_grad_(False),
             without(columns_zeroed(lambda h, r: r))(module, *rest),
         )[1],
     },
     "check_count": {
+        "shapes, not their sum": lambda d, h, g, k, v: (
+            [d * h * k, d * g * k, d * g * v, d * h * v]
+        ),
+        "a tensor": lambda d, h, g, k, v: torch.tensor([d * h * k, d * h * v]),
+        "a text": lambda d, h, g, k, v: "d_model * h * (d_k + d_v)",
         "as many groups as heads": lambda d, h, g, k, v: 2 * d * h * (k + v),
         "groups for the queries, too": lambda d, h, g, k, v: 2 * d * g * (k + v),
         "no W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v)),
@@ -100,6 +117,9 @@ WRONG = {
         ),
     },
     "check_winners": {
+        "a tensor": lambda keys: torch.tensor([0, len(keys) - 1]),
+        "a list of tensors": lambda keys: [torch.tensor([0, 1])],
+        "an array": lambda keys: torch.tensor(keys).sort().indices.numpy(),
         "every key": lambda keys: list(range(len(keys))),
         "the largest alone": lambda keys: [keys.index(max(keys))],
         "the smallest alone": lambda keys: [keys.index(min(keys))],
