@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import torch
+
 
 def grams(words, n):
     return Counter(zip(*(words[i:] for i in range(n)), strict=False))
@@ -67,6 +69,7 @@ WRONG = {
             n * h * (k + v) * max(s, t) * b
         ),
         "twice too many": lambda n, h, k, v, s, t, b: 2 * n * h * (k + v) * (s + t) * b,
+        "many numbers": lambda *given: torch.ones(3),
         "nothing": lambda *given: None,
         "an error": lambda *given: 1 / 0,
     },
@@ -74,6 +77,10 @@ WRONG = {
         "no clipping": every_gram_of_a_reference,
         "each n-gram once": different_grams,
         "the first reference alone": matches(lambda counts: counts[0]),
+        "the best single reference": lambda words, references, n: max(
+            (grams(words, n) & grams(reference, n)).total() for reference in references
+        ),
+        "many numbers": lambda words, references, n: torch.ones(3),
         "the counts of all references added": matches(
             lambda counts: sum(counts, Counter())
         ),
@@ -132,6 +139,9 @@ WRONG = {
             u / ((5 + L) / 6) ** alpha >= f / ((5 + m) / 6) ** alpha
         ),
         "always": lambda f, m, u, L, alpha: True,
+        "many truths": lambda f, m, u, L, alpha: torch.ones(3),
+        "a word": lambda f, m, u, L, alpha: "yes",
+        "nothing": lambda f, m, u, L, alpha: None,
         "the sign": lambda f, m, u, L, alpha: (
             u * ((5 + L) / 6) ** alpha > f * ((5 + m) / 6) ** alpha
         ),
