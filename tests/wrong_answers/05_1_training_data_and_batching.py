@@ -83,6 +83,8 @@ WRONG = {
             sorted(tokens)[len(tokens) // 2] / n for n in tokens
         ],
         "nothing": lambda tokens: None,
+        "a text": lambda tokens: "1.0",
+        "lists of unequal length": lambda tokens: [[1.0], [1.0, 2.0]],
     },
     "check_cut_word": {
         "the longest piece first": longest_first,
@@ -102,6 +104,8 @@ WRONG = {
         "each join at one place only": lambda word, learned: in_order(
             word, learned, places=1
         ),
+        "from the right": lambda word, learned: in_order(word, learned, backwards=True),
+        "a number": lambda word, learned: 3,
         "without the last join": lambda word, learned: in_order(word, learned[:-1]),
         "the first ten joins": lambda word, learned: in_order(word, learned[:10]),
         "whatever fits, from the left": any_that_fits,
