@@ -2,6 +2,7 @@
 
 import torch
 
+from transformer_lite.config import ModelConfig
 from transformer_lite.masks import padding_mask
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, PAD
@@ -119,8 +120,19 @@ WRONG = {
         "values as wide as keys": count(widths=lambda c: (c.d_k, c.d_k)),
         "keys as wide as values": count(widths=lambda c: (c.d_v, c.d_v)),
         "built and counted": lambda c: Transformer(c).num_parameters(),
+        "configured, built and counted": lambda c: Transformer(
+            ModelConfig(**vars(c))
+        ).num_parameters(),
+        "none": lambda c: None,
+        "a text": lambda c: "65 M",
+        "a division by zero": lambda c: c.d_model // 0,
     },
     "check_writer": {
+        "none": lambda model, src, steps: None,
+        "a list": lambda model, src, steps: search()(model, src, steps).tolist(),
+        "not integers": lambda model, src, steps: search()(model, src, steps).double(),
+        "one row": lambda model, src, steps: search()(model, src, steps)[0],
+        "an unknown name": lambda model, src, steps: model.no_such_part,
         "no padding mask": search(encoder_mask=False, decoder_mask=False),
         "no mask in the encoder": search(encoder_mask=False),
         "no mask in the decoder": search(decoder_mask=False),
@@ -152,6 +164,9 @@ WRONG = {
         )(search()(model, src, steps)),
     },
     "check_pair": {
+        "none": lambda left, right: None,
+        "a text": lambda left, right: "yes",
+        "an unknown name": lambda left, right: left.no_such_size,
         "always": lambda left, right: True,
         "never": lambda left, right: False,
         "all settings": lambda left, right: left == right,
