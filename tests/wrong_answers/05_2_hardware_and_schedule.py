@@ -73,6 +73,7 @@ WRONG = {
         "steps alone": lambda *given: planned()(*given)[0],
         "hours first": lambda *given: planned()(*given)[::-1],
         "the first case by heart": lambda *given: (23, 0.1),
+        "three numbers": lambda *given: (*planned()(*given), 0),
         "nothing": lambda *given: None,
     },
     "check_round_binary": {
@@ -94,6 +95,7 @@ WRONG = {
             round(x * 2.0 ** (digits - math.floor(math.log2(abs(x))))),
             math.floor(math.log2(abs(x))) - digits,
         ),
+        "two numbers": lambda x, digits: torch.full((2,), x),
         "nothing": lambda x, digits: None,
         "both formats looked up, powers of two else": lambda x, digits: (
             torch.tensor(x, dtype={7: torch.bfloat16, 10: torch.half}[digits]).item()
