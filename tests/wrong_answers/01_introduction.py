@@ -28,6 +28,9 @@ WRONG = {
         "a quotient of products": lambda z, j: (
             (1 - z[j - 1]) * torch.tensor(z).prod() / torch.tensor(z[:j]).prod()
         ),
+        "a quotient that divides by zero": lambda z, j: (
+            (1 - z[j - 1]) * math.prod(z) / math.prod(z[:j])
+        ),
         "the last gate left out": lambda z, j: (1 - z[j - 1]) * math.prod(z[j:-1]),
         "the largest gates last": lambda z, j: (
             (1 - z[j - 1]) * math.prod(sorted(z)[j:])
