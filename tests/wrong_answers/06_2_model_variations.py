@@ -105,6 +105,9 @@ WRONG = {
         "a slack of a hundredth": share(
             lambda a, first, slack: abs(a) >= abs(first) - 0.01
         ),
+        "a slack of a ten-thousandth": share(
+            lambda a, first, slack: abs(a) >= abs(first) - 1e-4
+        ),
         "rounded scores": lambda one, other: share(both_sides)(
             [round(x, 1) for x in one], [round(x, 1) for x in other]
         ),
