@@ -71,6 +71,10 @@ WRONG = {
         "rounded to the nearest pair": lambda n, d: slow_enough(
             max(0, round(wave_number(n, d))), d
         ),
+        "without the slowest pair": lambda n, d: next(
+            (i for i in range(max(1, d // 2 - 1)) if i >= wave_number(n, d)),
+            None,
+        ),
         "a list": lambda n, d: [n, d],
         "a tensor of all pairs": lambda n, d: torch.arange(d // 2),
     },
