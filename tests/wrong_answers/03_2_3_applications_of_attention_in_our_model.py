@@ -21,6 +21,7 @@ def share(words, pads, gap):
 WRONG = {
     "check_afterwards": {
         "returns nothing": lambda w, may: None,
+        "is complex": lambda w, may: w * may / (w * may).sum(-1, keepdim=True) + 5j,
         "does not mask": lambda w, may: w,
         "hides without sharing anew": lambda w, may: w * may,
         "takes a softmax of the weights": lambda w, may: w.masked_fill(
@@ -85,6 +86,8 @@ WRONG = {
         "is a share for each PAD": lambda words, pads, gap: torch.full(
             (pads,), share(words, pads, gap) / pads
         ),
+        "is a number as text": lambda *given: str(share(*given)),
+        "is too large": lambda words, pads, gap: 10**400,
         "is text": lambda words, pads, gap: "pads / (words + pads)",
         "forgets to share": lambda words, pads, gap: math.exp(-gap),
         "has one PAD": lambda words, pads, gap: share(words, 1, gap),
