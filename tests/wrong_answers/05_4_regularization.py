@@ -88,6 +88,13 @@ def by_backward(scores, labels, epsilon, pad_id):
     return scores.grad
 
 
+def by_autograd(scores, labels, epsilon, pad_id):
+    with torch.enable_grad():
+        scores = scores.clone().requires_grad_()
+        loss = label_smoothed_loss(scores, labels, epsilon, pad_id).loss
+        return torch.autograd.grad(loss, scores)[0]
+
+
 def two_channels_a_coin(x, rate):
     coins = torch.rand(x.size(0), 1, (x.size(2) + 1) // 2)
     coins = coins.repeat_interleave(2, dim=-1)[..., : x.size(2)]
@@ -119,6 +126,7 @@ def opposite_two_sentences_on(x, rate):
 WRONG = {
     "check_dropout": {
         "nothing": lambda x, rate: None,
+        "an error": lambda x, rate: x @ x,
         "a list": lambda x, rate: dropping(of_channels)(x, rate).tolist(),
         "another shape": lambda x, rate: dropping(of_channels)(x, rate)[:, 0],
         "another type": lambda x, rate: dropping(of_channels)(x.double(), rate),
@@ -162,6 +170,7 @@ WRONG = {
             *given
         ).gather(-1, given[1][:, None]),
         "by backward": by_backward,
+        "by autograd, switched on again": by_autograd,
         "padding counts": gradient(
             of_the_authors, real=lambda labels, pad_id: torch.ones_like(labels)
         ),
