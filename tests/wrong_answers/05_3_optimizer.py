@@ -62,6 +62,19 @@ def by_pytorch(optimizer):
     return step
 
 
+def fused(weights, gradient, state, rate, betas, eps, decay):
+    """The right numbers, from the function inside the finished optimizer."""
+    if not state:
+        state["t"] = torch.zeros(())
+        state["m"], state["v"] = torch.zeros_like(weights), torch.zeros_like(weights)
+    state["t"] += 1
+    kept = [[state["m"]], [state["v"]], [], [state["t"]]]
+    options = {"lr": rate, "beta1": betas[0], "beta2": betas[1], "eps": eps}
+    options |= {"weight_decay": decay, "amsgrad": False, "maximize": False}
+    torch._fused_adamw_([weights], [gradient], *kept, **options)
+    return weights
+
+
 def sign_only(weights, gradient, state, rate, betas, eps, decay):
     """Right in the first step."""
     return weights * (1 - rate * decay) - rate * gradient.sign()
@@ -131,6 +144,7 @@ WRONG = {
         "the weights alone": lambda weights, *others: weights,
         "PyTorch's AdamW": by_pytorch(torch.optim.AdamW),
         "PyTorch's Adam after the decay": by_pytorch(torch.optim.Adam),
+        "PyTorch's fused function": fused,
         "a single number": lambda *given: torch.zeros(()),
         "no tensor": lambda weights, *others: weights.tolist(),
         "nothing": lambda *given: None,
