@@ -63,6 +63,13 @@ WRONG = {
             )
             / sum(tokens)
         ),
+        "a real nan hidden where every process has tokens": lambda means, tokens: (
+            sum(m * n for m, n in zip(means, tokens, strict=True) if n) / sum(tokens)
+            if 0 in tokens
+            else weighted(means, share(tokens))
+        ),
+        "one number": lambda means, tokens: 2.0,
+        "a list": lambda means, tokens: means[0].tolist(),
     },
     "check_best_interval": {
         "without the 2": lambda save, between: math.sqrt(save * between),
@@ -78,5 +85,6 @@ WRONG = {
         "twice the time to save": lambda save, between: 2 * save,
         "zero": lambda save, between: 0,
         "nothing": lambda save, between: None,
+        "two numbers": lambda save, between: torch.tensor([save, between]),
     },
 }
