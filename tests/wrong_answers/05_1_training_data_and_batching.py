@@ -2,7 +2,7 @@
 
 
 def in_order(word, learned, places=None, backwards=False):
-    """The joins one after the other, as often as `places` says."""
+    """The merges one after the other, as often as `places` says."""
     pieces = list(word)
     for new in learned:
         joined, done = [], 0
@@ -91,25 +91,25 @@ WRONG = {
         "the longest piece first, from the end": lambda word, learned: longest_first(
             word, learned, from_the_end=True
         ),
-        "the joins in reverse": lambda word, learned: in_order(word, learned[::-1]),
-        "the joins by length": lambda word, learned: in_order(
+        "the merges in reverse": lambda word, learned: in_order(word, learned[::-1]),
+        "the merges by length": lambda word, learned: in_order(
             word, sorted(learned, key=len)
         ),
-        "the longest joins first": lambda word, learned: in_order(
+        "the longest merges first": lambda word, learned: in_order(
             word, sorted(learned, key=len, reverse=True)
         ),
-        "the joins in alphabetical order": lambda word, learned: in_order(
+        "the merges in alphabetical order": lambda word, learned: in_order(
             word, sorted(learned)
         ),
-        "each join at one place only": lambda word, learned: in_order(
+        "each merge at one place only": lambda word, learned: in_order(
             word, learned, places=1
         ),
         "from the right": lambda word, learned: in_order(word, learned, backwards=True),
         "a number": lambda word, learned: 3,
-        "without the last join": lambda word, learned: in_order(word, learned[:-1]),
-        "the first ten joins": lambda word, learned: in_order(word, learned[:10]),
+        "without the last merge": lambda word, learned: in_order(word, learned[:-1]),
+        "the first ten merges": lambda word, learned: in_order(word, learned[:10]),
         "whatever fits, from the left": any_that_fits,
-        "ends where a join does not fit": until_one_does_not_fit,
+        "ends where a merge does not fit": until_one_does_not_fit,
         "without the mark": lambda word, learned: in_order(word[1:], learned),
         "the mark stays alone": lambda word, learned: [
             word[0],
