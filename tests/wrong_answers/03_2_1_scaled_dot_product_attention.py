@@ -18,6 +18,7 @@ def softmax_less(subtracted):
 
 WRONG = {
     "check_softmax": {
+        "subtracts a row of another shape": lambda s: s - s.new_zeros(17),
         "subtracts nothing": softmax_less(torch.zeros_like),
         "subtracts the row's first score": softmax_less(lambda s: s[..., :1]),
         "subtracts the row's mean": softmax_less(lambda s: s.mean(-1, True)),
@@ -52,6 +53,7 @@ WRONG = {
         ),
     },
     "check_divisor": {
+        "divides by zero": lambda *_: 1 / 0,
         "text": lambda *_: "the root",
         "two numbers": lambda d_k, q, k, mu: torch.ones(2),
         "no root": lambda d_k, q, k, mu: q * d_k * (k**2 + mu**2),
@@ -79,6 +81,7 @@ WRONG = {
         ),
     },
     "check_farther": {
+        "divides by zero": lambda d_k: 1 / 0,
         "text": lambda d_k: "farther",
         "two numbers": lambda d_k: torch.ones(2),
         "equally far": lambda d_k: 1,
