@@ -247,7 +247,9 @@ def test_a_story_has_its_question_answer_exercises_and_reading_time(chapters, na
     assert 0 < today <= limits.TODAY_WORDS
     exercises = section(text, "Exercises")
     assert re.findall(r"^> \*\*Exercise (\d)\.", exercises, re.M) == ["1", "2", "3"]
-    assert f" · {limits.measure(cells).minutes} minutes · " in text
+    assert (
+        f" · {limits.measure(cells).minutes} minutes without the exercises · " in text
+    )
 
 
 def cell_of(kind, source, tags=(), outputs=()):

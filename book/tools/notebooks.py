@@ -198,7 +198,7 @@ def head(notebook: NotebookNode, stem: str) -> str:
     parts = [
         f"[Open in Colab]({colab}/blob/main/notebooks/{stem}.ipynb)",
         f"Chapter {sorted(titles).index(stem) + 1} of {len(titles)}",
-        f"{reading_minutes(notebook)} minutes",
+        f"{reading_minutes(notebook)} minutes without the exercises",
         f"Paper: [{paper}]({ARTICLE})",
     ]
     if len(modules) > 3:  # a line of links that nobody would read
