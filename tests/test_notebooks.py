@@ -235,6 +235,16 @@ def test_a_story_and_its_evidence_keep_their_limits(chapters, name):
 
 
 @pytest.mark.parametrize("name", STORIES)
+def test_a_story_and_its_evidence_have_their_sections(chapters, name):
+    headings = re.findall(r"^## (.+)$", text_of(chapters[name].cells), re.M)
+    assert headings[0] == "The question"
+    last = ["Today", "What we know now", "Exercises", "Next", "Evidence"]
+    assert headings[-len(last) :] == last
+    assert "Where people go wrong" in headings
+    assert any(heading.startswith("What happens") for heading in headings)
+
+
+@pytest.mark.parametrize("name", STORIES)
 def test_a_story_has_its_question_answer_exercises_and_reading_time(chapters, name):
     cells, _ = limits.parts(chapters[name])
     text = text_of(cells)
