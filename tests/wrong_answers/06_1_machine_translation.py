@@ -80,6 +80,12 @@ WRONG = {
         "the best single reference": lambda words, references, n: max(
             (grams(words, n) & grams(reference, n)).total() for reference in references
         ),
+        "the references' counts, the words' own forgotten": (
+            lambda words, references, n: sum(
+                max(grams(reference, n)[gram] for reference in references)
+                for gram in grams(words, n)
+            )
+        ),
         "many numbers": lambda words, references, n: torch.ones(3),
         "the counts of all references added": matches(
             lambda counts: sum(counts, Counter())
