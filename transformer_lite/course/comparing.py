@@ -1,4 +1,4 @@
-"""How a check compares a reader's part with the book's, and names what is wrong.
+"""How a check compares a reader's work with the book's, and names what is wrong.
 
 A check knows the results of well-known mistakes. If the reader's result is one of them,
 its sentence says which mistake it is.
@@ -55,6 +55,9 @@ def require_equal(
     """
     if not isinstance(found, Tensor):
         raise Fault(f"{what} is of type {type(found).__name__}; return a tensor.")
+    if expected.dtype == torch.bool:
+        require(found.dtype == torch.bool, f"{what} should hold True and False only.")
+    require(not found.is_complex(), f"{what} should hold real numbers.")
     if same(found, expected):
         return
     for sentence, results in mistakes.items():
