@@ -255,29 +255,35 @@ def label_smoothing(results: Results) -> str:
     )
 
 
-def dropout(results: Results) -> str:
-    """Show the rows on dropout after the steps of the table, and after more."""
+def few_steps_and_more(results: Results) -> str:
+    """Show the rows of Table 3 after its steps, and after more."""
     lines = []
-    for rate, row in {0.0: "D1", 0.1: "base", 0.2: "D2"}.items():
-        for scale in ("table_3", "table_3_longer"):
-            if found := results.get(f"{scale}/{row}"):
-                lines.append(
-                    [
-                        rate,
-                        f"{training(f'{scale}/{row}').max_steps:,}",
-                        len(found),
-                        spread(of_split(found, "valid", "perplexity"), 2),
-                        spread(of_split(found, "valid", "bleu")),
-                    ]
-                )
-    if not any(name.startswith("table_3_longer/") for name in results):
+    for row, (perplexity, bleu) in paper.TABLE_3.items():
+        if longer := results.get(f"table_3_longer/{row}"):
+            short = results[f"table_3/{row}"]
+            cells: list[object] = [row, f"{len(short)}, {len(longer)}"]
+            for score, digits in (("perplexity", 2), ("bleu", 1)):
+                cells += [
+                    spread(of_split(found, "valid", score), digits)
+                    for found in (short, longer)
+                ]
+            lines.append([*cells, f"{perplexity:.2f}", bleu])
+    if not lines:
         return ""
+    few, more = (
+        f"{training(f'{scale}/base').max_steps:,}"
+        for scale in ("table_3", "table_3_longer")
+    )
     return section(
-        "Dropout: few steps against more",
-        "Rows D1, base and D2 of Table 3, and the same trained three times as long, "
-        "with a rate that falls to zero in the last third. Of these the weights with "
-        "the lowest validation loss are scored.\n",
-        table("Dropout | Steps | Seeds | Perplexity | BLEU", lines),
+        "Table 3: few steps against more",
+        f"Rows of Table 3 after {few} steps and after {more}, with a rate that falls "
+        "to zero in the last third. Of the longer runs the weights with the lowest "
+        "validation loss are scored.\n",
+        table(
+            f"Row | Seeds | Perplexity, {few} steps | {more} steps | BLEU, {few} steps "
+            f"| {more} steps | Perplexity in the paper | BLEU in the paper",
+            lines,
+        ),
     )
 
 
@@ -673,7 +679,7 @@ SECTIONS = (
     parsing,
     table_3,
     label_smoothing,
-    dropout,
+    few_steps_and_more,
     warm_up,
     diverged,
 )
