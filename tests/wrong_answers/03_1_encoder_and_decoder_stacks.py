@@ -170,7 +170,6 @@ WRONG = {
         "the input": lambda x, *others: x,
         "in place": in_place,
         "not yet written": lambda *given: None,
-        "single precision": lambda *given: pre_norm_layer_with()(*given).float(),
         "a list": lambda *given: [pre_norm_layer_with()(*given)],
         "one word": lambda *given: pre_norm_layer_with()(*given)[:, :1],
         "a fourth norm": lambda x, memory, look, read, think, norms: norms[3](x),
