@@ -42,7 +42,7 @@ WRONG = {
         ),
         "never, as a truth value": lambda m, d: (m - 4) * d // 2 if m > 4 else False,
         "nothing at all": lambda m, d: None,
-        "a tensor": lambda m, d: torch.tensor(max(0, (m - 4) * d // 2)),
+        "a list": lambda m, d: [max(0, (m - 4) * d // 2)],
         "the distance from four": lambda m, d: abs(m - 4) * d // 2,
         "rounded up to whole multiples of d": lambda m, d: max(0, (m - 3) // 2 * d),
     },
