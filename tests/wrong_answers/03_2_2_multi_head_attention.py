@@ -83,9 +83,6 @@ WRONG = {
         "another width": lambda *given: without(columns_zeroed(lambda h, r: r))(*given)[
             ..., :-1
         ],
-        "single precision": lambda *given: without(columns_zeroed(lambda h, r: r))(
-            *given
-        ).float(),
         "a list": lambda *given: without(columns_zeroed(lambda h, r: r))(
             *given
         ).tolist(),
