@@ -61,5 +61,7 @@ def test_a_mask_holds_true_and_false_and_numbers_are_real():
     require_equal("The mask", mask.clone(), mask)
     with pytest.raises(Fault, match="should hold True and False only"):
         require_equal("The mask", mask.float(), mask)
+    with pytest.raises(Fault, match="The mask differs from the book's"):
+        require_equal("The mask", ~mask, mask)
     with pytest.raises(Fault, match="should hold real numbers"):
         require_equal("It", torch.ones(2) + 0j, torch.ones(2))

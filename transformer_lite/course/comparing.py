@@ -69,7 +69,7 @@ def require_equal(
         raise Fault("{} has the shape {}; it should be {}.".format(what, *shapes))
     if not found.isfinite().all():
         raise Fault(f"{what} holds values that are not finite (inf or nan).")
-    apart = (found.detach() - expected).abs().max()
+    apart = (found.detach().double() - expected.double()).abs().max()
     raise Fault(f"{what} differs from the book's by up to {apart:.2g}.")
 
 
