@@ -107,7 +107,7 @@ WRONG = {
         "divided by the vocabulary": lambda h, m, y: errors(h, m, y).T @ h / len(m),
         "the sign": lambda h, m, y: -errors(h, m, y).T @ h / len(h),
         "the right tokens alone": lambda h, m, y: (
-            -F.one_hot(y, len(m)).double().T @ h / len(h)
+            -F.one_hot(y, len(m)).to(h.dtype).T @ h / len(h)
         ),
         "without the labels": lambda h, m, y: (h @ m.T).softmax(-1).T @ h / len(h),
         "transposed": lambda h, m, y: h.T @ errors(h, m, y) / len(h),
