@@ -293,6 +293,6 @@ def test_reading_time_counts_words_lines_and_figures_of_the_story():
     story, rest = limits.parts(notebook)
     assert (len(story), len(rest)) == (5, 2)
     assert limits.measure(story) == limits.Size(6, 1, 3, 3, 2, 1)
-    assert limits.Size(180, 1, 10, 10, 5, 2).minutes == 1 + 2 + 2
-    assert limits.Size(181, 1, 10, 10, 5, 2).minutes == 1 + 2 + 2 + 1
+    assert limits.Size(150, 1, 10, 10, 20, 4).minutes == 1 + 5.5 + 5 + 0.5
+    assert limits.Size(75, 1, 10, 10, 20, 4).minutes == 0.5 + 5.5 + 5
     assert tool.reading_minutes(notebook) == limits.measure(story).minutes
