@@ -1,5 +1,7 @@
 """Figures show what they are given, and refuse what cannot be shown."""
 
+import ast
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from matplotlib.text import Text
 from torch import nn
 from torch.nn import functional as F
 
-from transformer_lite import attention
+from transformer_lite import attention, layers
 from transformer_lite.book import plots
 from transformer_lite.book.plots import (
     attention_heatmap,
@@ -41,8 +43,17 @@ def test_source_is_the_packages_own_and_names_its_file():
     head, listing = "```python\n# transformer_lite/attention.py\n", shown[:-4]
     assert shown.startswith(f"{head}def scaled_dot_product_attention(")
     assert shown.endswith("\n```")
-    source = Path(attention.__file__).read_text(encoding="utf-8")
-    assert listing.removeprefix(head) in source
+    source = Path(attention.__file__).read_text(encoding="utf-8").splitlines()
+    assert set(listing.removeprefix(head).replace('"""', "").splitlines()) <= {
+        line.replace('"""', "") for line in source
+    }
+
+
+def test_source_leaves_out_the_sections_of_docstrings():
+    shown = show_source(attention.scaled_dot_product_attention, layers.FeedForward).data
+    assert not re.search("Args:|Returns:|Raises:", shown)
+    for part in shown.split("\n\n```python\n"):
+        ast.parse(part.removeprefix("```python\n").removesuffix("\n```"))
 
 
 def test_source_of_a_method_is_not_indented_and_names_its_class():

@@ -12,6 +12,7 @@ Tests: tests/book/test_plots.py, tests/book/test_explorer.py
 import inspect
 import json
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -131,12 +132,20 @@ def plain_ticks(
             axis.set_minor_locator(NullLocator())
 
 
+SECTIONS = re.compile(r'\n\n +(?:Args|Returns|Raises):\n.*?\n *(?=""")', re.DOTALL)
+"""What a docstring has on arguments, results and errors."""
+
+
 def show_source(*objects: type | Callable) -> Markdown:
-    """Show the package's own source of functions or classes."""
+    """Show the package's own source of functions or classes.
+
+    The docstrings' sections on arguments, results and errors are left out. The API
+    reference has them.
+    """
     blocks = []
     for item in objects:
         path = Path(inspect.getsourcefile(inspect.unwrap(item)))
-        source = textwrap.dedent(inspect.getsource(item)).rstrip()
+        source = SECTIONS.sub("", textwrap.dedent(inspect.getsource(item)).rstrip())
         package = next(p for p in path.parents if p.name == "transformer_lite")
         where = f"# {path.relative_to(package.parent).as_posix()}"
         if "." in item.__qualname__:
