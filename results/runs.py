@@ -215,7 +215,6 @@ def _parsing() -> Iterator[Run]:
         ("craft_gum", 1, "parsing", semi_supervised, every),
         ("craft_gum", 2, "parsing", semi_supervised, ((4, 0.6),)),
         ("craft_gum_words", 1, "parsing_words", with_words.format("labelled"), greedy),
-        ("craft_gum_plain", 1, "parsing_words", with_words.format("plain"), greedy),
     ):
         yield Run(
             name=f"parsing/{corpus}-{seed}",
@@ -226,6 +225,15 @@ def _parsing() -> Iterator[Run]:
             splits=("valid", "test"),
             searches=searches,
         )
+    yield Run(
+        name="parsing/craft_gum_plain-1",
+        purpose=f"Parsing: {with_words.format('plain')}",
+        corpus="craft_gum_plain",
+        recipe="parsing_words",
+        changes={"train": {"precision": "bf16"}},
+        splits=("valid", "test"),
+        searches=greedy,
+    )
     # The learning rate rises again after the first run's end, and falls a second time.
     yield Run(
         name="parsing/craft_gum_words_longer-1",
