@@ -17,7 +17,7 @@ from torch import Tensor
 def padding_mask(
     ids: Int[Tensor, "batch len"], pad_id: int
 ) -> Bool[Tensor, "batch 1 1 len"]:
-    """Return True where a key is a real token, for all heads and queries (§3.2.3).
+    """Return True where a key is a real token, for all heads and queries.
 
     Only keys are masked. The outputs at padding positions mean nothing: no real
     position attends to them, and the loss leaves them out.
