@@ -225,6 +225,7 @@ def section(text, heading):
 @pytest.mark.parametrize("name", STORIES)
 def test_a_story_and_its_evidence_keep_their_limits(chapters, name):
     story, evidence = map(limits.measure, limits.parts(chapters[name]))
+    assert story.minutes <= limits.MINUTES
     assert story.words <= limits.STORY_WORDS
     assert story.open_cells <= limits.OPEN_CELLS
     assert story.open_lines <= limits.OPEN_LINES
