@@ -31,7 +31,7 @@ class FeedForward(nn.Module):
         self, x: Float[Tensor, "*batch d_model"]
     ) -> Float[Tensor, "*batch d_model"]:
         """Transform each position's vector on its own."""
-        # Deviation D2: no dropout on the ReLU's output, which the paper does not name.
+        # Deviation D2: the authors later add dropout after the ReLU; we add none.
         return self.w_2(self.w_1(x).relu())
 
 
