@@ -3,8 +3,29 @@
 import torch
 
 
-def entropy(weights):
-    return -torch.special.xlogy(weights, weights).sum(-1)
+def patched(heads, head, other):
+    new = heads.clone()
+    new[:, head] = heads[other, head]
+    return new
+
+
+def in_place(heads, head, other):
+    heads[:, head] = heads[other, head]
+    return heads
+
+
+def one_by_one(heads, head, other):
+    """Reads sentences that it has already patched."""
+    new = heads.clone()
+    for i, source in enumerate(other.tolist()):
+        new[i, head] = new[source, head]
+    return new
+
+
+def into_the_other(heads, head, other):
+    new = heads.clone()
+    new[other, head] = heads[:, head]
+    return new
 
 
 def rows_of(weights, value, w_o, head):
@@ -14,18 +35,17 @@ def rows_of(weights, value, w_o, head):
 
 
 WRONG = {
-    "check_words": {
-        "the entropy itself": entropy,
-        "in bits": lambda w: (entropy(w) / torch.tensor(2.0).log()).exp(),
-        "no rule for 0": lambda w: (-(w * w.log()).sum(-1)).exp(),
-        "one over the largest": lambda w: 1 / w.amax(-1),
-        "one over the squares": lambda w: 1 / w.pow(2).sum(-1),
-        "words that have any weight": lambda w: (w > 0).sum(-1).double(),
-        "nothing": lambda w: None,
-        "a list": lambda w: entropy(w).exp().tolist(),
-        "rows kept as a column": lambda w: entropy(w).exp().unsqueeze(-1),
-        "one number for all rows": lambda w: entropy(w).mean().exp(),
-        "another axis": lambda w: (-torch.special.xlogy(w, w).sum(0)).exp(),
+    "check_patch": {
+        "nothing": lambda heads, head, other: None,
+        "a list": lambda *given: patched(*given).tolist(),
+        "unpatched": lambda heads, head, other: heads.clone(),
+        "every head": lambda heads, head, other: heads[other],
+        "the next head": lambda heads, head, other: patched(heads, head - 1, other),
+        "the head alone": lambda heads, head, other: heads[other, head],
+        "in place": in_place,
+        "patched sentences read again": one_by_one,
+        "in the other direction": into_the_other,
+        "zeros": lambda heads, head, other: heads.index_fill(1, torch.tensor(head), 0),
     },
     "check_part": {
         "the rows of a matrix stored otherwise": lambda w, v, o, h: (
