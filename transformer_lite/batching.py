@@ -238,9 +238,10 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
     if number % world_size:
         each = -(-number // world_size)  # rounded up
         raise ValueError(
-            f"a step is {number} batches of train.batch_tokens = {config.batch_tokens}, "
-            f"which {world_size} processes cannot share evenly; start a number of processes "
-            f"that divides {number}, or begin another run with --train.batch-tokens "
+            f"a step is {number} batches of train.batch_tokens = "
+            f"{config.batch_tokens}, which {world_size} processes cannot share evenly; "
+            f"start a number of processes that divides {number}, or begin another run "
+            f"with --train.batch-tokens "
             f"{wanted // (world_size * each)} --train.global-batch-tokens {wanted}"
         )
     return number
