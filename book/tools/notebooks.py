@@ -65,6 +65,7 @@ CLOSED = {
     "How this is drawn": ("How this is drawn", ["hide-input"]),
     "How this is counted": ("How this is counted", ["hide-input"]),
     "Checked": ("Checked", ["hide-input"]),
+    "The package's source": ("Show the package's source", ["hide-cell"]),
     "Check your answer": ("How the answer is checked", ["hide-cell"]),
     "Solution": ("Show a solution", ["hide-cell"]),
 }
