@@ -168,6 +168,8 @@ def train(words: Sequence[str]) -> None:
     if chosen.package:
         if name != "toy":
             raise ValueError(f"--package trains on toy alone, not on {name}")
+        if chosen.out != defaults.out:
+            raise ValueError("with --package no run is kept; leave out --out")
         from transformer_lite.course.training import train as train_own
 
         train_own(chosen.package, chosen.recipe)

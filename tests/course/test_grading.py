@@ -125,6 +125,7 @@ def test_the_command_line_prints_json(mine, capfd):
         (["grade", "{mine}", "--json", "--watch"], "leave out --watch"),
         (["exercise", "{mine}"], "already there"),
         (["train", "small", "--package", "{mine}"], "trains on toy alone"),
+        (["train", "toy", "--package", "{mine}", "--out", "mine"], "leave out --out"),
     ],
 )
 def test_a_wrong_command_gets_one_line(mine, words, error, capfd):
