@@ -215,6 +215,7 @@ def _parsing() -> Iterator[Run]:
         ("craft_gum", 1, "parsing", semi_supervised, every),
         ("craft_gum", 2, "parsing", semi_supervised, ((4, 0.6),)),
         ("craft_gum_words", 1, "parsing_words", with_words.format("labelled"), greedy),
+        ("craft_gum_plain", 1, "parsing_words", with_words.format("plain"), greedy),
     ):
         yield Run(
             name=f"parsing/{corpus}-{seed}",
@@ -225,15 +226,6 @@ def _parsing() -> Iterator[Run]:
             splits=("valid", "test"),
             searches=searches,
         )
-    yield Run(
-        name="parsing/craft_gum_plain-1",
-        purpose=f"Parsing: {with_words.format('plain')}",
-        corpus="craft_gum_plain",
-        recipe="parsing_words",
-        changes={"train": {"precision": "bf16"}},
-        splits=("valid", "test"),
-        searches=greedy,
-    )
     # The learning rate rises again after the first run's end, and falls a second time.
     yield Run(
         name="parsing/craft_gum_words_longer-1",
@@ -367,8 +359,7 @@ def _table_3_longer() -> Iterator[Run]:
 
     The weights with the lowest validation loss are scored, as if each run had stopped
     there: a row that overfits is not punished for its last steps. Big has no more steps
-    than the others. The rows of dropout have a second seed. C3 learns slowly by the
-    recipe of all rows, so it has one more run, with four times the warm-up.
+    than the others. The rows of dropout have a second seed.
     """
     longer = {"max_steps": 7_500, "cooldown_steps": 2_500}
     for run in _table_3("table_3", 2, 4, seeds=2):
@@ -381,15 +372,6 @@ def _table_3_longer() -> Iterator[Run]:
                 name=f"{table}_longer/{row}-{run.seed}",
                 purpose=f"{run.purpose}, three times as long",
                 changes=changes,
-                weights="best",
-            )
-        if (row, run.seed) == ("C3", 1):
-            train = {**run.changes["train"], **longer, "warmup_steps": 2_000}
-            yield replace(
-                run,
-                name=f"{table}_longer/C3_long_warmup-1",
-                purpose=f"{run.purpose}, three times as long, with 2,000 warm-up steps",
-                changes={**run.changes, "train": train},
                 weights="best",
             )
 
