@@ -14,12 +14,14 @@ Stored outputs are scored; FOLDER, data/results unless told otherwise, has the p
 corpus. The file comes with the package: transformer_lite/book/attachment.json.
 """
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+import tyro
+from tyro.conf import Positional
 
 from results import constrained
 from results.conditions import ROOT, checksums, conditions, require_clean
@@ -206,7 +208,11 @@ def score_all(corpus: PreparedCorpus) -> dict[str, Any]:
     return {**baselines(trees_of(corpus, "train"), golds), "scores": scores}
 
 
-def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
+def main(
+    out: Positional[Path] = RECORDING,
+    folder: Positional[Path] = Path("data/results"),
+    /,
+) -> None:
     """Score, and write the scores with what they depend on."""
     made_by = {"commit": require_clean(), **conditions()}
     corpus = PreparedCorpus(folder / CORPUS)
@@ -214,4 +220,4 @@ def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    tyro.cli(main)

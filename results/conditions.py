@@ -26,7 +26,7 @@ CODE = (
     ":(exclude)transformer_lite/book/*.safetensors",
     ":(exclude)transformer_lite/pretrained",
 )
-"""What a result depends on, of all that the repository holds."""
+"""Git pathspecs of the code that a result depends on."""
 
 
 def commit(code: Iterable[str] = CODE) -> str:

@@ -25,6 +25,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import tyro
+from tyro.conf import Positional
+
 from results.conditions import ROOT, checksums, conditions, require_clean
 from results.files import read_json, read_lines, write_json, write_lines
 from results.models import MODELS
@@ -153,7 +156,7 @@ def parsers() -> list[Run]:
     ]
 
 
-def main(out: Path = RECORDING, root: Path = Path()) -> None:
+def main(out: Positional[Path] = RECORDING, root: Positional[Path] = Path(), /) -> None:
     """Parse with every run that is trained, and add its scores to the file.
 
     Raises:
@@ -175,4 +178,4 @@ def main(out: Path = RECORDING, root: Path = Path()) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    tyro.cli(main)

@@ -11,6 +11,8 @@ translation has none, and a person writes it into the file: "right", "understand
 import os
 from pathlib import Path
 
+import tyro
+
 from results.conditions import ROOT
 from results.files import read_json, write_json
 from transformer_lite.data.store import PreparedCorpus
@@ -101,4 +103,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    main()
+    tyro.cli(main)

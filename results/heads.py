@@ -8,12 +8,13 @@ about half a minute for each on one processor core.
 """
 
 import json
-import sys
 from itertools import islice
 from pathlib import Path
 
 import torch
+import tyro
 from safetensors.torch import save_file
+from tyro.conf import Positional
 
 from results.conditions import conditions, require_clean
 from transformer_lite.batching import BatchStream, Sequences
@@ -48,7 +49,7 @@ def train(model: Transformer, src: list, tgt: list, seed: int) -> None:
             print(f"seed {seed}, step {step}: loss {report.loss:.4f}", flush=True)
 
 
-def main(out: Path) -> None:
+def main(out: Positional[Path], /) -> None:
     """Train all and write them, rounded to 16 bits, with how they came to be."""
     at = require_clean()
     pairs = list(islice(pronoun_pairs(), TRAIN_PAIRS))
@@ -83,4 +84,4 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    tyro.cli(main)

@@ -93,9 +93,18 @@ def make(run: Run) -> bool:
 
 
 def _begin_with(run: Run) -> None:
-    """Give a run the checkpoints and the record of the run that it goes on with."""
+    """Give a run the checkpoints and the record of the run that it goes on from.
+
+    Raises:
+        ValueError: That run is not trained on this machine.
+    """
     earlier = next(other for other in RUNS if other.name == run.begins_with)
-    train_recipe(earlier.settings(), earlier.folder)  # at once, if it is trained
+    if not RunFolder(earlier.folder).average.exists():
+        raise ValueError(
+            f"{earlier.folder}: {run.name} goes on from the end of this run, which is "
+            f"not trained here; delete {earlier.result} if it is there, and make it: "
+            f"python -m results.make --only {earlier.name}"
+        )
     shutil.copyfile(earlier.sessions, run.sessions)
     copy = run.folder.with_suffix(".partial")
     shutil.rmtree(copy, ignore_errors=True)  # of a process that was killed
@@ -120,7 +129,7 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
             print(f"FAILED  {corpus}: {error}", flush=True)
             failed += [run for run in runs if run.corpus == corpus]
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    # The second for the reason that transformer_lite/__main__.py gives.
+    # Idle OpenMP threads sleep soon, as transformer_lite/__main__.py explains.
     threading = {"OMP_NUM_THREADS": str(threads), "GOMP_SPINCOUNT": "10000"}
     environment = {**os.environ, **threading}
     processes: list[subprocess.Popen] = []
@@ -140,7 +149,7 @@ def make_all(runs: Sequence[Run], jobs: int) -> list[Run]:
         verdict = "FAILED " if run in failed else "is made"
         print(f"{verdict} {run.name}  ({log})", flush=True)
 
-    # `kill`, too, shall not leave runs behind that nobody waits for.
+    # `kill` stops the child processes, too; otherwise they would train on unattended.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     with ThreadPoolExecutor(jobs) as pool:
         try:
@@ -172,7 +181,7 @@ def main(
     Args:
         only: Which runs: a pattern such as "table_3/*".
         jobs: How many at a time.
-        gpu: Of those that are for a GPU; without it, of those that need none.
+        gpu: Make the runs for a GPU instead of those for a CPU.
         show: Only say which there are.
         one: Make this run in this process.
     """

@@ -18,6 +18,7 @@ import torch
 import tyro
 
 from results.conditions import ROOT, checksums
+from results.files import read_json, write_json
 from results.runs import CORPORA, RUNS, TATOEBA_2018, Run
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.trees import TREES_WITH_WORDS
@@ -165,8 +166,12 @@ def release(run: Run, out: Path) -> None:
     weights = read_weights(folder.average)
     with new_folder(out) as partial:
         small = RunFolder(partial)
-        for path in (folder.config, folder.corpus, folder.tokenizer):
+        for path in (folder.corpus, folder.tokenizer):
             shutil.copyfile(path, partial / path.name)
+        # Where the card's commands prepare the data.
+        write_json(
+            small.config, read_json(folder.config) | {"data": f"data/{out.name}"}
+        )
         rounded = {name: tensor.to(torch.bfloat16) for name, tensor in weights.items()}
         save_weights(small.average, rounded)
         translator = Translator.load(partial)
@@ -249,12 +254,12 @@ def main(name: str) -> None:
 
 
 def _kind(run: Run) -> str:
-    """Return whose text it was trained on, or that it is the parser."""
+    """Return the run's key in LICENCES, LIMITS and SCORING."""
     return "parser" if run.corpus == PARSER else run.corpus.partition("_")[0]
 
 
 def _rounds(run: Run) -> str:
-    """Return with which weights it began, if it did not begin with random ones."""
+    """Return the card's text on earlier rounds; empty if there were none."""
     rounds = ""
     if run.begins_with:
         rounds += ROUNDS.format(earlier=run.begins_with, link=LINK)

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import torch
+import tyro
 
 from results.conditions import ROOT, require_clean
 from results.everyday import CORPUS, MODEL
@@ -47,4 +48,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    main()
+    tyro.cli(main)

@@ -319,7 +319,7 @@ def _search() -> Iterator[Run]:
 
 
 def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]:
-    """Yield Table 3 with so many times fewer layers and smaller widths.
+    """Yield Table 3, its layers divided by `layers` and its widths by `widths`.
 
     Every row has a first seed before any has a second, so that whoever runs out of time
     has a table; base has two more than the others.

@@ -7,7 +7,6 @@ the file comes with the package: transformer_lite/book/text.json.
 """
 
 import hashlib
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -16,6 +15,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import tyro
+from tyro.conf import Positional
 
 from results.conditions import ROOT, conditions, require_clean
 from results.files import write_json
@@ -210,11 +211,11 @@ def count() -> dict[str, Any]:
     return {"multi30k": multi30k, "tatoeba": tatoeba}
 
 
-def main(out: Path = RECORDING) -> None:
+def main(out: Positional[Path] = RECORDING, /) -> None:
     """Count, and write what was counted with what it depends on."""
     made_by = {"commit": require_clean(), **conditions()}
     write_json(out, {**made_by, **count()})
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:2]))
+    tyro.cli(main)

@@ -6,13 +6,14 @@ The corpora are those that `python -m results.make` has prepared in FOLDER. Coun
 kept and no text; the file comes with the package: transformer_lite/book/treebanks.json.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tyro
+from tyro.conf import Positional
 
 from results.conditions import ROOT, checksums, conditions, require_clean
 from results.files import write_json
@@ -109,7 +110,11 @@ def treebank_counts(corpus: PreparedCorpus) -> dict[str, Any]:
     return counts
 
 
-def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
+def main(
+    out: Positional[Path] = RECORDING,
+    folder: Positional[Path] = Path("data/results"),
+    /,
+) -> None:
     """Count, and write what was counted with what it depends on."""
     result = {"commit": require_clean(), **conditions()}
     for name in CORPORA:
@@ -119,4 +124,4 @@ def main(out: Path = RECORDING, folder: Path = Path("data/results")) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    tyro.cli(main)

@@ -103,6 +103,12 @@ def test_shapes_that_do_not_fit_are_refused_by_the_annotations():
         scaled_dot_product_attention(query, key, value[..., 1:, :])
 
 
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(ValueError, match="num_heads = 3 does not divide d_model = 8"):
+        MultiHeadAttention(8, 3)
+    MultiHeadAttention(8, 3, d_k=2, d_v=2)
+
+
 # Explicit = fused
 
 

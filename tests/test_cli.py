@@ -125,7 +125,7 @@ def test_wmt14_has_the_papers_vocabulary(tmp_path, monkeypatch, capsys, given, s
         ("files --train a b", "files needs --train and --valid"),
         ("toy --train a b", "toy has its own text; for yours write files or trees"),
         ("toy --vocabulary craft_parser --vocab-size 9", "has a size already; remove"),
-        ("toy --vocabulary nothing", "nothing/tokenizer.model: no such tokenizer"),
+        ("toy --vocabulary nothing", "nothing: holds no run; give a folder"),
         ("multi30k --target ko", "multi30k has no en–ko; take two of en, de, fr"),
         ("toy --out .", "is not a name for a new folder; give another"),
         ("toy --out {there}", "already there; delete it or give another folder"),
@@ -280,6 +280,13 @@ def test_a_pipe_is_translated_as_a_file_is(trained, tmp_path):
     run("translate", trained, pipe, "--out", out)
     writer.join()
     assert out.read_text()
+
+
+def test_a_byte_order_mark_is_not_translated(trained, capsys, stdin):
+    stdin(b"\xef\xbb\xbfthe\n\xef\xbb\xbfthe\n")
+    run("translate", trained)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == translations(trained, ["the", "\ufeffthe"])  # the first line's only
 
 
 def test_a_line_that_cannot_be_used_does_not_lose_the_others(trained, capsys, stdin):
@@ -518,10 +525,32 @@ assert not slow & set(sys.modules), slow & set(sys.modules)
 """
 
 
-@pytest.mark.parametrize("words", ["train toy --help", "prepare", "tranlsate"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train toy --help",
+        "prepare",
+        "tranlsate",
+        "prepare toy --out README.md",
+        "average nothing",
+        "translate nothing",
+        "translate multi30k_en_de nothing.txt",
+        "evaluate nothing",
+    ],
+)
 def test_help_and_mistakes_import_nothing_slow(words):
     command = [sys.executable, "-c", UNWANTED, *words.split()]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+
+
+def test_a_page_needs_none_of_the_books_libraries(tmp_path):
+    program = (
+        "import sys; sys.modules |= dict.fromkeys(['matplotlib', 'IPython']);"
+        "from transformer_lite import cli; cli.main(sys.argv[1:])"
+    )
+    words = ["page", "multi30k_en_de", "--out", str(tmp_path / "page")]
+    subprocess.run([sys.executable, "-c", program, *words], check=True, cwd=ROOT)
+    assert (tmp_path / "page" / "index.html").exists()
 
 
 def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(tmp_path):

@@ -1,5 +1,6 @@
 """Everything of a run has its place in its folder, and its record of metrics."""
 
+import math
 import sys
 import time
 
@@ -107,6 +108,12 @@ def test_a_line_that_was_not_finished_is_not_a_record(metrics, end):
     with Metrics(metrics.path.parent) as resumed:
         resumed.add(2)
     assert steps(metrics) == [1, 2]
+
+
+def test_records_are_json_even_where_a_number_is_not_finite(metrics):
+    metrics.add(1, gradient_norm=math.inf, train_loss=math.nan, rate=0.5)
+    values = {"gradient_norm": None, "train_loss": None, "rate": 0.5}
+    assert metrics.read() == [{"step": 1, **values}]
 
 
 @pytest.mark.parametrize("line", ["garbage", "[1]", "{}", '{"step": "one"}'])

@@ -157,6 +157,8 @@ def test_scores_that_are_no_numbers_are_refused(broken, at, beam_size):
 
 
 def test_a_length_without_room_for_eos_is_refused():
+    with pytest.raises(ValueError, match="beam_size = 0 keeps no output"):
+        search_chain(MarkovChain(sentences=1, seed=1), [3], 0, 0.6)
     with pytest.raises(ValueError, match="leaves no room for EOS; give"):
         search_chain(MarkovChain(sentences=2, seed=1), [3, 0], 2, 0.6)
 

@@ -11,8 +11,8 @@ import os
 def main() -> None:
     """Run the command line."""
     # By default an OpenMP thread without work spins 300,000 times before it sleeps. On
-    # a busy machine it so keeps a core from the thread that it waits for, and a run
-    # hardly moves. With 10,000 times, a run on an idle machine is as fast as before.
+    # a busy machine it then occupies the core that the thread it waits for needs, and
+    # a run nearly stops. On an idle machine, 10,000 times are as fast.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # read when PyTorch is loaded
     from transformer_lite import cli

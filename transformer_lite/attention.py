@@ -73,6 +73,10 @@ class MultiHeadAttention(nn.Module):
         d_k: Width of a head's queries and keys; by default d_model / num_heads.
         d_v: Width of a head's values; by default d_model / num_heads.
         attention: "fused" or "explicit"; the results are equal.
+
+    Raises:
+        ValueError: `num_heads` does not divide `d_model`, and `d_k` or `d_v` is not
+            given.
     """
 
     def __init__(
@@ -84,6 +88,11 @@ class MultiHeadAttention(nn.Module):
         attention: Literal["fused", "explicit"] = "fused",
     ) -> None:
         super().__init__()
+        if d_model % num_heads and not (d_k and d_v):
+            raise ValueError(
+                f"num_heads = {num_heads} does not divide d_model = {d_model}; give "
+                "d_k and d_v"
+            )
         d_k = d_k or d_model // num_heads
         d_v = d_v or d_model // num_heads
         self.num_heads = num_heads

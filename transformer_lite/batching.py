@@ -5,7 +5,7 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/test_batching.py
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
@@ -73,27 +73,21 @@ class Batch:
     tgt_ids: Int[Tensor, "batch tgt_len"]
     """BOS, target tokens and EOS."""
     real: Int[Tensor, " tokens"]
-    """The places of the flattened `labels` that are no padding."""
-    pairs: tuple[int, ...] = ()
-    """The pairs' numbers in their corpus, from 0, if they come from one."""
+    """Indices into the flattened `labels` of those that are not padding."""
 
     @classmethod
     def from_ids(
         cls,
         src: Sequence[Sequence[int] | np.ndarray],
         tgt: Sequence[Sequence[int] | np.ndarray],
-        pairs: Sequence[int] = (),
     ) -> "Batch":
         """Make a batch of plain token ids; BOS, EOS and PAD are added here.
 
         Raises:
-            ValueError: Sources and targets differ in number, or ids hold BOS, EOS or
-                PAD already.
+            ValueError: There are none, sources and targets differ in number, or ids
+                hold BOS, EOS or PAD already.
         """
-        if len(src) != len(tgt):
-            raise ValueError(
-                f"{len(src)} sources and {len(tgt)} targets; give one target for each"
-            )
+        _require_pairs(src, tgt)
         sides = [Sequences.from_lists(side) for side in (src, tgt)]
         for side in sides:
             if np.isin(side.ids, (PAD, BOS, EOS)).any():
@@ -101,8 +95,7 @@ class Batch:
                     "ids hold PAD, BOS or EOS; give the text's own ids, the batch adds "
                     "the others"
                 )
-        batch = cls.of_pairs(*sides, np.arange(len(src)))
-        return replace(batch, pairs=tuple(pairs))
+        return cls.of_pairs(*sides, np.arange(len(src)))
 
     @classmethod
     def of_pairs(
@@ -110,12 +103,12 @@ class Batch:
     ) -> "Batch":
         """Make a batch of these pairs of two sides."""
         src_rows, tgt_rows = src.padded(pairs), tgt.padded(pairs)
+        # Deviation D16: the authors begin with a vector of zeros.
         begin = np.full((len(pairs), 1), BOS)
         return cls(
             torch.from_numpy(src_rows),
             torch.from_numpy(np.concatenate([begin, tgt_rows], axis=1)),
             torch.from_numpy(np.flatnonzero(tgt_rows != PAD)),
-            tuple(pairs.tolist()),
         )
 
     @property
@@ -151,6 +144,14 @@ class Batch:
     def _with_each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         tensors = ("src_ids", "tgt_ids", "real")
         return replace(self, **{name: change(getattr(self, name)) for name in tensors})
+
+
+def _require_pairs(src: Sized, tgt: Sized) -> None:
+    if not len(src) == len(tgt) > 0:
+        raise ValueError(
+            f"{len(src)} sources and {len(tgt)} targets; give at least one source, and "
+            "one target for each"
+        )
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "batch len"]:
@@ -301,11 +302,7 @@ class BatchStream:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        if not len(src) == len(tgt) > 0:
-            raise ValueError(
-                f"{len(src)} sources and {len(tgt)} targets; give at least one source, "
-                "and one target for each"
-            )
+        _require_pairs(src, tgt)
         if batches_per_step < 1 or batches_per_step % world_size:
             raise ValueError(
                 f"batches_per_step = {batches_per_step} cannot be shared by "

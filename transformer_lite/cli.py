@@ -12,6 +12,7 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/test_cli.py
 """
 
+import codecs
 import json as json_format
 import os
 import sys
@@ -84,12 +85,7 @@ def prepare(
         skip_unusable: Leave out training pairs that are empty, damaged or too long,
             and say how many, instead of stopping at them.
     """
-    from transformer_lite.data import corpora
-    from transformer_lite.data.prepare import prepare as write_corpus
-    from transformer_lite.data.store import PreparedCorpus
-    from transformer_lite.tokenizer import Tokenizer
-
-    require_new(out)  # before a download
+    require_new(out)
     given = {"train": train, "valid": valid, "test": test}
     given = {split: paths for split, paths in given.items() if paths}
     form = TreeForm(leaves, not plain_closing)
@@ -108,7 +104,11 @@ def prepare(
         )
     if vocabulary and vocab_size:
         raise ValueError("--vocabulary has a size already; remove --vocab-size")
-    tokenizer = Tokenizer.load(find_run(vocabulary).tokenizer) if vocabulary else None
+    from transformer_lite.data import corpora
+    from transformer_lite.data.prepare import prepare as write_corpus
+    from transformer_lite.data.store import PreparedCorpus
+
+    tokenizer = _tokenizer_of(vocabulary) if vocabulary else None
     if corpus == "trees":
         text = corpora.corpus_of_trees(given, source or "", form)
     elif corpus == "files":
@@ -138,7 +138,9 @@ class Training:
     out: Path
     """The run's folder."""
     package: Path | None = None
-    """Only for toy: your own Transformer, from `exercise`. No run is kept."""
+    """Only for toy: your own Transformer, from `exercise`. No run is kept, and of the
+    settings only the model's, seed, max_steps, batch_tokens, warmup_steps, rate_scale
+    and label_smoothing count."""
     recipe: Annotated[Recipe, arg(name="")]  # its fields are options without a prefix
 
 
@@ -194,9 +196,6 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
         last: How many checkpoints; by default the recipe's average_checkpoints, or
             all if there are fewer.
     """
-    from transformer_lite.weights import average as mean
-    from transformer_lite.weights import save_weights
-
     run = find_run(folder)
     paths = run.step_checkpoints()
     if last is None:
@@ -208,6 +207,9 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
             f"{run.checkpoints}: has {len(paths)} checkpoints; give --last from 1 to "
             f"{len(paths)}"
         )
+    from transformer_lite.weights import average as mean
+    from transformer_lite.weights import save_weights
+
     save_weights(run.average, mean(paths[-last:]))
     print(f"averaged {', '.join(path.stem for path in paths[-last:])}")
 
@@ -259,15 +261,14 @@ def translate(
     Args:
         folder: The run's folder, or a model of the package such as multi30k_en_de.
         file: Text to translate, one sentence a line; by default standard input.
-        out: File to write; by default standard output.
+        out: File to write, instead of one of that name, once all lines are done; by
+            default standard output.
         search: The weights, and how to search.
 
     Raises:
         SystemExit: With status 1, after all lines are written, if one was too long or
             not UTF-8.
     """
-    from transformer_lite.inference.parser import parse
-
     run = find_run(folder)
     language = run.training_data()["languages"][1]
     if file and out and file.resolve() == out.resolve():
@@ -288,6 +289,8 @@ def translate(
 
     stream = translator.stream
     if language in (TREES, TREES_WITH_WORDS):
+        from transformer_lite.inference.parser import parse
+
         with_words = language == TREES_WITH_WORDS
         stream = partial(parse, translator, with_words=with_words)
     source = file.open("rb") if file else sys.stdin.buffer
@@ -319,7 +322,8 @@ def evaluate(
 ) -> None:
     """Score a run's translations of a split: BLEU, chrF, loss; of trees bracket F1.
 
-    A run on a treebank has labelled precision, recall and F1 as EVALB counts them.
+    A run on a treebank has labelled precision, recall and F1 as EVALB counts them. Its
+    search is unconstrained here, so some outputs are no trees.
 
     Args:
         folder: The run's folder, or a model of the package such as multi30k_en_de.
@@ -332,18 +336,18 @@ def evaluate(
             asks.
         search: The weights, and how to search.
     """
+    run = find_run(folder)
+    recipe = run.recipe()
+    # A run that ends meanwhile has other default weights.
+    search = replace(search, weights=search.weights or run.default_weights())
     from transformer_lite.batching import fixed_batches
     from transformer_lite.data.store import PreparedCorpus
     from transformer_lite.inference.scores import bleu_of, score_outputs
     from transformer_lite.precision import explained_out_of_memory
     from transformer_lite.training.step import validate
 
-    run = find_run(folder)
-    recipe = run.recipe()
-    # A run that ends meanwhile has other default weights.
-    search = replace(search, weights=search.weights or run.default_weights())
     corpus = PreparedCorpus(data or recipe.data)
-    _require_vocabulary(run, corpus)
+    _require_vocabulary(folder, corpus)
     sources, references = corpus.text(split)
     sides, language = corpus.ids(split), corpus.languages[1]
     longest = 1 + max(int(side.lengths.max()) for side in sides)
@@ -490,17 +494,26 @@ def _listed(counts: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
-def _require_vocabulary(run: RunFolder, corpus: Any) -> None:
-    """Check that a corpus has the run's vocabulary; note if it is another corpus."""
-    vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
+def _tokenizer_of(name: str) -> Any:
+    """Load the tokenizer of a run, or of a trained model of the package."""
+    run = find_run(name)
+    run.recipe()  # raises an error where there is no run
+    from transformer_lite.tokenizer import Tokenizer
+
+    return Tokenizer.load(run.tokenizer)
+
+
+def _require_vocabulary(name: Path, corpus: Any) -> None:
+    """Check that a corpus has a run's vocabulary; note if it is another corpus."""
+    run, vocabulary = find_run(name), (corpus.folder / "tokenizer.model").read_bytes()
     if run.tokenizer.read_bytes() != vocabulary:
         raise ValueError(
-            f"{corpus.folder}: has another vocabulary than {run.path}; prepare "
-            f"the text with --vocabulary {run.path}"
+            f"{corpus.folder}: has another vocabulary than {name}; prepare the text "
+            f"with --vocabulary {name}"
         )
     if run.training_data().get("fingerprint") != corpus.fingerprint:
         print(
-            f"note: {corpus.folder} is not the corpus that {run.path} was trained on",
+            f"note: {corpus.folder} is not the corpus that {name} was trained on",
             file=sys.stderr,
         )
 
@@ -542,6 +555,8 @@ def _decoded(lines: Iterable[bytes], warn: Callable[[str], None]) -> Iterator[st
             empty.
     """
     for number, line in enumerate(lines, start=1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)  # as `corpora.lines_of` does
         text = ""
         try:
             text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")

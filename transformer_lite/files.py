@@ -71,7 +71,7 @@ def require_new(out: Path) -> None:
         ValueError: It has no name, or exists.
     """
     if not out.name:
-        raise ValueError(f'"{out}" is not a name for a new folder; give another --out')
+        raise ValueError(f'"{out}" is not a name for a new folder; give another')
     if out.exists():
         raise ValueError(f"{out}: already there; delete it or give another folder")
 
@@ -91,8 +91,8 @@ def new_folder(out: Path) -> Iterator[Path]:
         )
     except OSError as error:
         raise ValueError(
-            f"{out}: cannot be made ({_reason(error)}); give another --out, or change "
-            "the folder's permissions"
+            f"{out}: cannot be made ({_reason(error)}); give another folder, or "
+            "change the permissions"
         ) from error
     with beside as folder:
         partial = Path(folder, out.name)  # others may read it, unlike the one around it

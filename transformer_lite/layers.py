@@ -107,7 +107,10 @@ class DecoderLayer(nn.Module):
         causal: Bool[Tensor, "tgt_len tgt_len"],
         memory_mask: Bool[Tensor, "batch 1 1 src_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Let each target position attend to its past and to the encoder's output."""
+        """Let each target position attend to its past and to the encoder's output.
+
+        `causal` must be the causal mask: GPUs do not read it.
+        """
         attended = self.self_attention(x, x, causal[None, None], is_causal=True)
         x = self.after_self_attention(x, attended)
         x = self.after_cross_attention(x, self.cross_attention(x, memory, memory_mask))
@@ -123,9 +126,8 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Float[Tensor, "batch beams d_model"], KeysAndValues]:
         """Compute the newest position of each beam; return it, and the longer past.
 
-        The beams of a sentence share one past. By the mask `ancestors` each of them
-        attends to its own tokens alone, as by the causal mask a position attends to
-        its own past alone.
+        The beams of a sentence share one past. The mask `ancestors` hides the other
+        beams' tokens, so each beam attends to its own.
         """
         past = past.followed_by(self.self_attention.keys_and_values(x))
         x = self.after_self_attention(x, self.self_attention.attend(x, past, ancestors))

@@ -93,8 +93,8 @@ def fused_label_smoothed_loss(
         weight: The matrix that scores the vocabulary.
         labels: The right tokens.
         smoothing: ε, 0.1 in the paper.
-        real: The places in the flattened batch where labels are no padding; the other
-            vectors are not scored. To find them here would mean to wait for the GPU.
+        real: Indices into the flattened labels of those that are not padding; only
+            these are scored. Computing them here would make the host wait for the GPU.
         scale: The factor that the caller multiplies the loss by. It does not change the
             result, but gradients are multiplied by it before they are rounded to fp16.
     """

@@ -237,7 +237,8 @@ class Transformer(nn.Module):
         Put the model into evaluation mode first, so that nothing is dropped.
 
         Raises:
-            ValueError: An id lies beyond the vocabulary.
+            ValueError: An id lies beyond the vocabulary, or a sequence is longer than
+                `max_len`.
         """
         _require_known(src_ids, self.encoder.embedding)
         _require_known(tgt_ids, self.decoder.embedding)
@@ -265,7 +266,8 @@ class Transformer(nn.Module):
             src_ids: Source tokens, each row ended by EOS and filled up with PAD.
 
         Raises:
-            ValueError: An id lies beyond the vocabulary.
+            ValueError: An id lies beyond the vocabulary, or a sequence is longer than
+                `max_len`.
         """
         _require_known(src_ids, self.encoder.embedding)
         mask = padding_mask(src_ids, PAD)

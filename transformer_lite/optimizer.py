@@ -39,6 +39,7 @@ def noam_schedule(
     warmup: int,
     max_steps: int = 0,
     cooldown: int = 0,
+    done: int = 0,
 ) -> optim.lr_scheduler.LambdaLR:
     """Make a scheduler that multiplies the optimizer's rate by `noam_rate`.
 
@@ -50,10 +51,11 @@ def noam_schedule(
         warmup: Steps over which the rate rises.
         max_steps: Steps of the whole run; only a cooldown needs them.
         cooldown: Steps at the end over which the rate falls linearly to 0.
+        done: Steps that the optimizer has taken already.
     """
 
     def factor(done: int) -> float:
         left = max(0, max_steps - done) / cooldown if cooldown else 1.0
         return noam_rate(done + 1, d_model, warmup) * min(1.0, left)
 
-    return optim.lr_scheduler.LambdaLR(optimizer, factor)
+    return optim.lr_scheduler.LambdaLR(optimizer, factor, last_epoch=done - 1)

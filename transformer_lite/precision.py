@@ -1,4 +1,4 @@
-"""The precision of matrix products, chosen by what the processor is fast at.
+"""The device and the precision to compute with.
 
 Paper: §5.2
 Chapter: 05_2_hardware_and_schedule

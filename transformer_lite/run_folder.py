@@ -6,6 +6,7 @@ Tests: tests/test_run_folder.py
 """
 
 import json
+import math
 from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
@@ -34,7 +35,7 @@ def find_run(run: str | Path) -> "RunFolder":
 
 
 class RunFolder:
-    """The folder of a run, by the names of what it holds.
+    """The paths of the files in a run's folder.
 
     Args:
         path: The folder, which need not exist yet.
@@ -175,7 +176,7 @@ class Metrics:
         self._file = self._events = None
 
     def add(self, step: int, **values: Any) -> None:
-        """Append a record of one step."""
+        """Append a record of one step; a number that is not finite becomes null."""
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a", encoding="utf-8")
@@ -215,7 +216,12 @@ class Metrics:
 
 
 def _line(record: dict[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    # JSON has no infinity, which is the norm of a gradient that fp16 cannot hold.
+    values = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in record.items()
+    }
+    return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _tensorboard(folder: Path, step: int) -> Any:

@@ -104,12 +104,15 @@ def beam_search(
         beam_size: Unfinished outputs kept at every step; 1 is greedy search.
         alpha: Exponent of the length penalty.
         allowed: Returns which tokens may follow in a state, batch × beams × vocab: at
-            least one for each beam. It changes no score. By default all may follow.
+            least one for each beam, and EOS where an output reaches its longest length.
+            It changes no score. By default all may follow.
 
     Raises:
-        ValueError: An entry of `max_lengths` is less than 1, or the model's scores are
-            not numbers.
+        ValueError: `beam_size` or an entry of `max_lengths` is less than 1, the model's
+            scores are not numbers, or `allowed` lets no output end.
     """
+    if beam_size < 1:
+        raise ValueError(f"beam_size = {beam_size} keeps no output; give at least 1")
     limits = max_lengths.tolist()
     if min(limits, default=1) < 1:
         raise ValueError(
@@ -119,7 +122,6 @@ def beam_search(
     found: list[Hypothesis | None] = [None] * len(limits)
     # One row for each sentence that is still in the batch.
     sentences = torch.arange(len(limits), device=max_lengths.device)
-    is_open = torch.ones_like(sentences, dtype=torch.bool)
     num_finished = torch.zeros_like(sentences)
     best_scores = torch.full_like(sentences, -math.inf, dtype=torch.double)
     largest_penalties = best_scores.new_tensor(
@@ -141,6 +143,7 @@ def beam_search(
 
         # Among the best `beam_size`, those that end are finished. All have the same
         # length, so the likeliest of them has the highest score.
+        is_open = num_finished < beam_size
         ends = (is_end & (best > -math.inf) & is_open[:, None])[:, :beam_size]
         num_finished = num_finished + ends.sum(dim=1)
         ended, rank = best[:, :beam_size].masked_fill(~ends, -math.inf).max(dim=1)
@@ -162,15 +165,18 @@ def beam_search(
         # Deviation D13: a sentence is done when `beam_size` outputs are finished. An
         # unfinished output gets no likelier, and its best divisor is the largest one.
         at_best = log_probs[:, 0].double() / largest_penalties[sentences]
-        is_open = is_open & (num_finished < beam_size) & (at_best > best_scores)
+        is_open = (num_finished < beam_size) & (at_best > best_scores)
         if int((~is_open).sum()) >= DONE_SHARE * len(is_open):
             rows = is_open.nonzero()[:, 0]
             state = state.keep(rows)
-            kept = sentences, is_open, num_finished, best_scores, ids, log_probs
+            kept = sentences, num_finished, best_scores, ids, log_probs
             kept = (tensor[rows] for tensor in kept)
-            sentences, is_open, num_finished, best_scores, ids, log_probs = kept
+            sentences, num_finished, best_scores, ids, log_probs = kept
     if None in found:
-        raise ValueError("no output can end: the model's scores are not numbers")
+        raise ValueError(
+            "no output can end: the model's scores are not numbers, or `allowed` "
+            "forbids EOS at the longest length"
+        )
     return found
 
 

@@ -52,7 +52,7 @@ class Tokenizer:
             vocab_sentences: Most lines to learn from. From more lines a random sample
                 of this size is drawn, always the same one.
             symbols: Words that are one token each, such as the brackets of trees
-                (Section 6.3). A longer word with such a beginning is split after it.
+                (Section 6.3). A longer word is split after such a beginning.
 
         Raises:
             ValueError: The lines have too little text for `vocab_size`, or too many

@@ -38,11 +38,14 @@ def load_weights(model: nn.Module, path: Path) -> None:
         ValueError: The file is damaged, or belongs to a model of another shape.
     """
     weights, own = read_weights(path), weights_of(model)
-    if _shapes(weights) != _shapes(own):
-        raise ValueError(
-            f"{path}: these weights belong to a model of another configuration; "
-            "take the config.json and the checkpoints of one and the same run"
-        )
+    theirs, ours = _shapes(weights), _shapes(own)
+    for name in theirs | ours:
+        if theirs.get(name) != ours.get(name):
+            raise ValueError(
+                f"{path}: {name} is {theirs.get(name, 'missing')} in the file and "
+                f"{ours.get(name, 'missing')} in the model; take the config.json and "
+                "the checkpoints of one and the same run"
+            )
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(weights[name])
@@ -56,12 +59,12 @@ def read_weights(path: Path) -> Weights:
     """
     try:
         return load_file(path)
-    except FileNotFoundError:
-        raise ValueError(
-            f"{path}: no such checkpoint; check the path, or start again if the run is "
-            "still training, which deletes its older checkpoints"
-        ) from None
     except (SafetensorError, OSError) as error:
+        if not path.exists():
+            raise ValueError(
+                f"{path}: no such checkpoint; check the path, or start again if the "
+                "run is still training, which deletes its older checkpoints"
+            ) from None
         if path.match("checkpoints/*.safetensors"):
             remedy = "delete it, and the one before it takes its place"
         else:
@@ -95,5 +98,5 @@ def average(paths: Sequence[Path]) -> Weights:
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
 
 
-def _shapes(weights: Weights) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in weights.items()}
+def _shapes(weights: Weights) -> dict[str, list[int]]:
+    return {name: list(tensor.shape) for name, tensor in weights.items()}

@@ -224,9 +224,9 @@ def _table_3(results: Results, scale: str) -> str:
                 f"{len(rows)} rows: **{found:.2f}**."
             )
         parts.append(
-            "\n[Chapter 6.2](../notebooks/06_2_model_variations.ipynb) says how far "
-            "luck alone reaches: the correlation's interval, and what shuffled rows "
-            "have.\n"
+            "\n[Chapter 6.2](../notebooks/06_2_model_variations.ipynb) has the "
+            "correlation of longer runs, without *big*, with its interval and that of "
+            "shuffled rows.\n"
         )
     every = [result for of_row in rows.values() for result in of_row]
     return section(f"Table 3: {SCALES[scale]}", *parts, conditions(every))
@@ -276,7 +276,7 @@ def few_steps_and_more(results: Results) -> str:
     )
     return section(
         "Table 3: few steps against more",
-        f"Rows of Table 3 after {few} steps and after {more}, with a rate that falls "
+        f"Rows of Table 3 after {few} steps, and after {more} with a rate that falls "
         "to zero in the last third. Of the longer runs the weights with the lowest "
         "validation loss are scored.\n",
         table(
@@ -376,7 +376,8 @@ def translation(results: Results) -> str:
         "before the recipe was committed, so that the first two of the commits in "
         "its file hold an older one. The other directions use the same recipe; "
         "Tatoeba's differs in vocabulary and dropout, neither of which was "
-        "searched. The recurrent models keep batch, dropout and warm-up, but are "
+        "searched; its two larger models are trials (below), which differ in more. "
+        "The recurrent models keep batch, dropout and warm-up, but are "
         "twice as wide, so their rate is lower by √2. The toy grammar has a recipe "
         "of its own.\n",
         _short_of_aim(results.get("multi30k_en_de", ())) + edition,
@@ -507,8 +508,11 @@ def parsing(results: Results) -> str:
         "Parsing",
         "Labelled bracket F1 as EVALB counts it: of the outputs that are trees "
         "over their sentence, and of all, any other output counting as one without "
-        "brackets. Beam and α were chosen on the validation set, with the first "
-        "seed. The paper's parser reached 91.3 with forty thousand trees of the "
+        "brackets. For models that write tags, beam and α were chosen on the "
+        "validation set, with the first seed; those that write words search greedily. "
+        "They differ in size, vocabulary and schedule, too. “Trained on again” begins "
+        "with the weights of the row before, for both seeds, and counts its tokens "
+        "from there. The paper's parser reached 91.3 with forty thousand trees of the "
         "Wall Street Journal part and a model as wide as the big one. A tree that "
         "branches to the right at every word needs no model; its F1 on the test "
         "set: "
@@ -581,7 +585,10 @@ def time_and_others(results: Results) -> str:
     every = [result for found in results.values() for result in found]
     if not every:
         return ""
-    hours = sum(result["training"]["minutes"] for result in every) / 60
+    minutes = {result["name"]: result["training"]["minutes"] for result in every}
+    # A run's minutes include those of the run that it goes on from.
+    twice = [run.begins_with for run in RUNS if run.begins_with and run.name in minutes]
+    hours = (sum(minutes.values()) - sum(minutes[name] for name in twice)) / 60
     unknown = sum(result["training"]["wall_minutes"] is None for result in every)
     elsewhere = sum(
         not any("hardware" in session for session in result.get("sessions", []))
@@ -635,7 +642,8 @@ def trials(results: Results) -> str:
     header += " | BLEU, validation / test set"
     return section(
         "Trials",
-        "One seed each. A trial named “longer” goes on from the end of the one before. "
+        "One seed each. A trial named “longer” goes on from the end of the one before; "
+        "its tokens and minutes include those of that one. "
         f"The package's `tatoeba_en_de_wide` is `{RELEASED}`; the recipes are "
         "unchanged. The goals were 42.6 BLEU for everyday sentences and 39.5 for "
         "Multi30k, on their test sets.\n",
@@ -662,8 +670,9 @@ def everyday(results: Results) -> str:
         f"person judged them: {counts}. *Understandable* means that a reader gets the "
         "meaning, but something is wrong. The sentences were chosen before they were "
         f"translated; {known} of them stand in the training text, word for word. The "
-        "model fails on names, on rare words and on long sentences. The last two are "
-        "those of the paper's Figures 3 and 4.\n",
+        "model often fails on names, on rare words and on long sentences, and "
+        "sometimes on short, common ones. The last two are those of the paper's "
+        "Figures 3 and 4.\n",
         table("English | Translation | Judgement", rows),
         f"\nIn [the page that translates](live_translator.md) the weights of "
         f"`{rounded['model']}` are rounded to 8 bits. On the {rounded['sentences']:,} "

@@ -66,7 +66,7 @@ def test_no_flipped_bit_of_a_training_state_gives_a_foreign_error(state):
         complaints.append(complaint(state))
     refused = [text for text in complaints if text]
     assert len(refused) >= 20
-    assert all("t.training.pt: the training state is damaged" in t for t in refused)
+    assert all("t.training.pt: the training state cannot be read" in t for t in refused)
 
 
 @pytest.mark.parametrize("writer", ["torch", "pickle"])
@@ -126,7 +126,9 @@ def test_a_foreign_training_state_is_named(tmp_path):
 
 def test_a_run_does_not_resume_from_another_models_checkpoint(tmp_path, monkeypatch):
     interrupt(tmp_path, monkeypatch, 5, "crash", d_ff=13)
-    with pytest.raises(ValueError, match=r"step-00000003\.safetensors: .*another"):
+    with pytest.raises(
+        ValueError, match=r"step-00000003\.safetensors: .*\[13\] in the file"
+    ):
         trainer_of(tmp_path).train()
 
 

@@ -103,7 +103,7 @@ def test_a_run_announces_what_it_trains_on_what_and_how(recipe, out, capsys):
 @pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.7, False)])
 def test_a_rate_that_is_too_high_is_warned_of(recipe, out, capsys, scale, warned):
     train_recipe(changed(recipe, "train", rate_scale=scale), out)
-    message = r"warning: .* 6 wide .* above a rate of 1.7e-01; .*warmup_steps"
+    message = r"warning: this rate times d_model is 1\.4, .*warmup_steps"
     assert bool(re.search(message, capsys.readouterr().err)) == warned
 
 
@@ -191,12 +191,16 @@ def test_a_run_does_not_resume_with_other_settings(recipe, out, part, values):
         ("train", {"validate_every": 4}),
     ],
 )
-def test_a_run_resumes_with_what_costs_nothing(recipe, out, monkeypatch, part, values):
+def test_a_run_resumes_with_what_costs_nothing(
+    recipe, out, monkeypatch, capsys, part, values
+):
     # Layers whose types are checked, as in all tests, cannot be compiled.
     monkeypatch.setattr(torch.nn.Module, "compile", lambda *_, **__: None)
     train_recipe(recipe, out)
     more = changed(recipe, "train", max_steps=6)
+    capsys.readouterr()
     assert train_recipe(changed(more, part, **values), out)
+    assert "train.max_steps is now 6, before 4\n" in capsys.readouterr().err
     assert RunFolder(out).step_checkpoints()[-1].stem == "step-00000006"
 
 
@@ -220,6 +224,15 @@ def test_fewer_steps_than_a_run_has_are_refused_and_change_nothing(recipe, out):
     with pytest.raises(ValueError, match="max_steps = 2 is less than the 4 steps"):
         train_recipe(changed(recipe, "train", max_steps=2), out)
     assert contents(out) == before
+
+
+def test_the_highest_rate_is_announced_with_its_cooldown(recipe, out, capsys):
+    train_recipe(changed(recipe, "train", max_steps=6, cooldown_steps=6), out)
+    shown = capsys.readouterr().err
+    # 6^-0.5 · 3^-0.5 · 4/6: the rate falls from the first step on.
+    assert (
+        "rate 1.6e-01 at its highest, in step 3; falls to 0 over the last 6\n" in shown
+    )
 
 
 # What cannot be trained

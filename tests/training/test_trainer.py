@@ -269,10 +269,10 @@ def spoil(model, value=math.nan):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_ends_the_run(whole, tmp_path, monkeypatch, value):
-    batch = next(islice(trainer_of(tmp_path).stream.steps(), 7, None)).batches[0]
-    numbers = ", ".join(str(pair + 1) for pair in batch.pairs)
+    epoch, batch = next(islice(trainer_of(tmp_path).stream.steps(), 7, None)).position
+    place = f"after batch {batch} of epoch {epoch + 1}"
     rate = f"{noam_rate(8, MODEL['d_model'], TRAIN['warmup_steps']):.2e}"
-    message = rf"step 8: .*nan.* rate {rate}, .*pairs {numbers}; .*train\.rate_scale"
+    message = rf"step 8: .*nan.* rate {rate}, {place}; .*train\.rate_scale"
     with monkeypatch.context() as patch:
         before_step(patch, 8, lambda model: spoil(model, value))
         with pytest.raises(FloatingPointError, match=message):

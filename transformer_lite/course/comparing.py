@@ -160,10 +160,10 @@ def require_gradients(module: nn.Module, output: Tensor) -> None:
 
 
 def _packed(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights by the names of parameters with the same shapes in this order.
+    """Return the book's weights under the reader's names, matched by their order.
 
-    If the names do not tell, each of the reader's takes the next ones of the book that
-    fill it.
+    If the shapes differ, each matrix of the reader takes as many of the book's,
+    stacked, as fill its rows.
     """
     weights = [p for name, p in found.items() if not name.endswith("bias")]
     names = [name for name in found if not name.endswith("bias")]

@@ -139,7 +139,7 @@ class _Printed:
         self._lines = 0
 
     def read(self, seconds: float) -> None:
-        """Read what is there, and wait for more at most so long."""
+        """Read what has arrived; wait at most `seconds` for more."""
         ends = time.monotonic() + seconds
         while self._output.poll(max(0.0, ends - time.monotonic())):
             chunk = os.read(self._output.fileno(), 2**16)

@@ -47,8 +47,8 @@ def run(folder: Path, names: Sequence[str], as_json: bool, watch: bool) -> bool:
         grades = list(grade(folder, names))
         print(json.dumps([asdict(one) for one in grades], indent=2))
         return all(one.state == "holds" for one in grades)
-    holds = _table(folder, names)
     saved = _saved(folder)
+    holds = _table(folder, names)
     while watch:
         time.sleep(SECONDS_BETWEEN_LOOKS)
         before, saved = saved, _saved(folder)

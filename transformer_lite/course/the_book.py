@@ -1,7 +1,7 @@
 """All parts as the book has them, by the names and arguments of the course.
 
 They stand in for parts that are not written, and the checks compare with them. Most are
-the package's own; the last six only have other arguments.
+the package's own; the functions defined here take the course's arguments.
 
 Paper: §3, 5.1, 5.3–5.4, 6.1
 Chapter: 03_model_architecture

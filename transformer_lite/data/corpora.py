@@ -337,7 +337,8 @@ def published_file(folder: str, name: str, mirrors: Iterable[str] = ()) -> Path:
                 progressbar=True,
             )
         except (OSError, ValueError) as error:
-            failures.append(f"{mirror}: {type(error).__name__}")
+            status = getattr(getattr(error, "response", None), "status_code", "")
+            failures.append(f"{mirror}: {type(error).__name__} {status}".rstrip())
             continue
         path = Path(retrieved)
         with path.open("rb") as file:

@@ -256,13 +256,9 @@ def parse(
 
     def sentences() -> Iterator[str]:
         for line in lines:
-            words = words_of(line)
-            sentence = " ".join(words)
-            pieces = translator.tokenizer.pieces(translator.tokenizer.encode(sentence))
-            # The tokenizer may read one word as several, such as a▁b.
-            read = "".join(pieces).split("▁")[1:]
-            waiting.append(words if len(words) == len(read) else read)
-            yield sentence
+            words = words_of(line.replace("▁", " "))  # as the tokenizer reads it
+            waiting.append(words)
+            yield " ".join(words)
 
     parser = Parser(translator, with_words)
     for output in parser.stream(sentences(), warn, at_once):

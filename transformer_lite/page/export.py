@@ -13,19 +13,19 @@ import base64
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int8
 from torch import Tensor
 
-from transformer_lite.book.plots import EXPLORER
 from transformer_lite.files import new_folder
 from transformer_lite.run_folder import find_run
 from transformer_lite.tokenizer import Tokenizer
 from transformer_lite.weights import Weights, read_weights
 
 SOURCES = Path(__file__).parent
+EXPLORER = SOURCES.parent / "book" / "explorer.js"
 WORKER = ("tokenizer.js", "transformer.js", "worker.js")
 """The modules that run beside the page, each after those it imports."""
 
@@ -46,28 +46,26 @@ def quantize(matrix: Float[Tensor, "rows columns"]) -> Quantized:
 
 def rounded_to_8_bits(weights: Weights) -> Weights:
     """Return the weights that the page computes with, to score them in Python."""
-    return {
-        name: tensor if tensor.dim() == 1 else numbers * scales[:, None]
-        for name, tensor in weights.items()
-        for numbers, scales in [quantize(tensor.float().reshape(-1, tensor.shape[-1]))]
-    }
+    rounded = dict(weights)
+    for name, tensor in weights.items():
+        if tensor.dim() > 1:
+            numbers, scales = quantize(tensor.float())
+            rounded[name] = numbers * scales[:, None]
+    return rounded
 
 
-def write_page(
-    run: str | Path, out: Path, weights: Path | None = None, bits: int = 8
-) -> None:
+def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
     """Write a folder whose index.html translates with a run's model.
 
     Args:
         run: The folder that `train` wrote, or the name of a model of the package.
         out: The folder to make.
         weights: The checkpoint; by default the run's default weights.
-        bits: Of each number of a matrix: 8, or 32 for the exact weights.
 
     Raises:
         ValueError: The folder holds no run, or `out` is already there.
     """
-    model = exported(run, weights, bits)
+    model = exported(run, weights)
     with new_folder(out) as folder:
         write_files(model, folder)
 
@@ -96,11 +94,12 @@ def write_files(model: dict[str, Any], folder: Path) -> None:
 
 
 def exported(
-    run: str | Path, weights: Path | None = None, bits: int = 8
+    run: str | Path, weights: Path | None = None, bits: Literal[8, 32] = 8
 ) -> dict[str, Any]:
     """Return all that the scripts need of a model, for JSON.
 
-    Arguments and errors are those of `write_page`.
+    Arguments and errors are those of `write_page`. `bits` is for each number of a
+    matrix: 32 keeps the exact weights, for comparison.
     """
     folder = find_run(run)
     recipe = folder.recipe()
@@ -118,7 +117,7 @@ def exported(
     }
 
 
-def parameters_for_json(weights: Weights, bits: int) -> dict[str, Any]:
+def parameters_for_json(weights: Weights, bits: Literal[8, 32]) -> dict[str, Any]:
     """Return the name and shape of each tensor, and the numbers of all as one text."""
     tensors, data = [], bytearray()
     for name, tensor in weights.items():

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from transformer_lite.batching import DataPosition
 from transformer_lite.config import TrainConfig
@@ -28,7 +29,7 @@ from transformer_lite.weights import average, load_weights, save_weights, weight
 RESUMABLE = 2
 """How many checkpoints keep the optimizer's state, which is twice the weights' size."""
 DELETE = "delete it and its .safetensors; training then uses the previous checkpoint"
-"""What to do about a training state that cannot be used."""
+"""What to do about a training state that is damaged."""
 
 
 class TrainingState:
@@ -47,13 +48,6 @@ class TrainingState:
     ) -> None:
         self.model, self.config, self.scaler = model, config, scaler
         self.optimizer = adam(model.parameters(), config.rate_scale)
-        self.schedule = noam_schedule(
-            self.optimizer,
-            model.config.d_model,
-            config.warmup_steps,
-            config.max_steps,
-            config.cooldown_steps,
-        )
         self.step = 0
         """Steps taken."""
         self.position = DataPosition()
@@ -62,6 +56,19 @@ class TrainingState:
         """Lowest validation loss so far."""
         self.skipped = 0
         """Steps whose gradients fp16 could not hold."""
+        self.schedule = self._schedule()
+
+    def _schedule(self) -> LambdaLR:
+        """Return the schedule at the state's step; skipped steps do not count."""
+        config = self.config
+        return noam_schedule(
+            self.optimizer,
+            self.model.config.d_model,
+            config.warmup_steps,
+            config.max_steps,
+            config.cooldown_steps,
+            self.step - self.skipped,
+        )
 
     def save(self, folder: RunFolder, stopped: bool = False) -> None:
         """Write a checkpoint, and delete those that it makes superfluous.
@@ -81,7 +88,6 @@ class TrainingState:
             "best_loss": self.best_loss,
             "skipped": self.skipped,
             "optimizer": self.optimizer.state_dict(),
-            "learning_rate": self.schedule.state_dict(),
             "scaler": self.scaler.state_dict(),
         }
         # The weights come last: where they are, the checkpoint is whole.
@@ -96,8 +102,8 @@ class TrainingState:
         first process chooses the checkpoint, and all compare what they have read.
 
         Raises:
-            ValueError: The checkpoint is damaged, belongs to another model, has more
-                steps than are wanted, or is not the same for every process.
+            ValueError: The checkpoint is damaged, belongs to another model, or is not
+                the same for every process.
         """
         newest = None
         with processes.all_or_none():
@@ -123,12 +129,7 @@ class TrainingState:
             self.position = DataPosition(*training["position"])
             self.skipped = training["skipped"]
             self.optimizer.load_state_dict(training["optimizer"])
-            # One step less, and that step again: the run's end may have changed, and
-            # with it the rate of the step that comes next.
-            schedule = training["learning_rate"]
-            before = {key: schedule[key] - 1 for key in ("last_epoch", "_step_count")}
-            self.schedule.load_state_dict(schedule | before)
-            self.schedule.step()
+            self.schedule = self._schedule()
             if training["scaler"]:  # empty where the precision was not fp16
                 self.scaler.load_state_dict(training["scaler"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -176,7 +177,8 @@ def load_training(path: Path) -> dict[str, Any]:
         ) from None
     except Exception as error:  # a damaged pickle can raise anything
         raise ValueError(
-            f"{path}: the training state is damaged ({type(error).__name__}); {DELETE}"
+            f"{path}: the training state cannot be read ({error}); if this machine may "
+            f"read it and has the memory for it, the file is damaged: {DELETE}"
         ) from error
 
 
@@ -185,10 +187,10 @@ def prune(folder: RunFolder, newest: Path, keep: int) -> None:
 
     Args:
         folder: The run's folder.
-        newest: The checkpoint just written. Those of later steps are deleted: these
-            steps are being taken again.
-        keep: How many regular checkpoints stay, at least `RESUMABLE`. The next
-            checkpoint deletes one that a signal caused.
+        newest: The checkpoint just written. Those of later steps are deleted, because
+            the run repeats these steps.
+        keep: How many regular checkpoints stay, at least `RESUMABLE`. A checkpoint
+            that a signal caused is deleted by the next one.
     """
     regular = [path for path in folder.step_checkpoints() if path <= newest]
     kept = sorted({*regular[-max(keep, RESUMABLE) :], newest})

@@ -52,12 +52,12 @@ class Processes:
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
-        """Raise an error of one process inside the block on all processes.
+        """If the block fails on one process, raise an error on all of them.
 
         Nothing inside the block may wait for the other processes.
 
         Raises:
-            ValueError: The block raised one here, or any of these on another process.
+            ValueError: The block raised one here, or either error on another process.
             OSError: The block raised one here.
         """
         own = None
@@ -69,7 +69,7 @@ class Processes:
         if own:
             raise own
         for rank, message in enumerate(messages):
-            if message:
+            if message is not None:
                 raise ValueError(f"process {rank}: {message}")
 
 

@@ -22,7 +22,6 @@ from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConf
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.files import only_process, write_whole
 from transformer_lite.model import Transformer
-from transformer_lite.optimizer import noam_rate
 from transformer_lite.precision import explained_out_of_memory
 from transformer_lite.run_folder import RunFolder
 from transformer_lite.training.distributed import join_processes
@@ -72,6 +71,8 @@ def train_recipe(
 
     Raises:
         ValueError: The data is missing, or `out` holds another run or something else.
+        OSError: A file cannot be written.
+        FloatingPointError: The loss is no longer a finite number.
         MemoryError: A batch does not fit into the GPU's memory.
         ConnectionError: Another process of the run is lost.
     """
@@ -162,7 +163,6 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
     data["fingerprint"] = corpus.fingerprint
     # Without weights there is nothing that another run could spoil.
     if any(folder.checkpoints.glob("*.safetensors")):
-        _require_same_settings(folder.recipe(), recipe, folder.path)
         before = folder.training_data()
         is_same = data.items() <= before.items()
         if not is_same or folder.tokenizer.read_bytes() != vocabulary:
@@ -176,6 +176,7 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
                 f"train.max_steps = {recipe.train.max_steps} is less than the "
                 f"{folder.steps_taken()} steps that {folder.path} has; give more"
             )
+        _require_same_settings(folder.recipe(), recipe, folder.path)
     record = data | {"languages": corpus.languages}
     for path, content in (
         (folder.config, _to_json(asdict(recipe))),
@@ -186,14 +187,21 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
 
 
 def _require_same_settings(old: Recipe, new: Recipe, out: Path) -> None:
+    """Refuse a resumed run with other settings; print those that may change."""
+    changed = []
     for part in ("model", "train"):
         before, now = asdict(getattr(old, part)), asdict(getattr(new, part))
         for name, value in now.items():
-            if f"{part}.{name}" not in CHANGEABLE and before[name] != value:
+            if before[name] == value:
+                continue
+            if f"{part}.{name}" not in CHANGEABLE:
                 raise ValueError(
                     f"{out}: holds a run with {part}.{name} = {before[name]!r}, now it "
                     f"is {value!r}; give another --out, or the old value"
                 )
+            changed.append(f"{part}.{name} is now {value!r}, before {before[name]!r}")
+    for line in changed:
+        print(line, file=sys.stderr)
 
 
 def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
@@ -224,21 +232,23 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
     device = processes.device.type
     if device == "cuda":
         device = torch.cuda.get_device_name(processes.device)
-    peak_step = min(train.warmup_steps, train.max_steps)
-    rate = noam_rate(peak_step, recipe.model.d_model, train.warmup_steps)
-    rate *= train.rate_scale
+    (factor,) = trainer.state.schedule.lr_lambdas
+    done = max(range(train.max_steps), key=factor)
+    rate, cooldown = train.rate_scale * factor(done), train.cooldown_steps
     lines = [
         f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
         f"{train.max_steps:,} steps",
         f"{processes.world_size} × {device}, {trainer.precision}; on each a step has "
         f"{each} × {train.batch_tokens:,} tokens at most",
-        f"learning rate {rate:.1e} at its highest, in step {peak_step:,}",
+        f"learning rate {rate:.1e} at its highest, in step {done + 1:,}"
+        + (f"; falls to 0 over the last {cooldown:,}" if cooldown else ""),
     ]
     if rate * recipe.model.d_model > LARGEST_RATE:
         lines.append(
-            f"warning: post-norm models {recipe.model.d_model} wide have learned "
-            f"nothing above a rate of {LARGEST_RATE / recipe.model.d_model:.1e}; give "
-            "a smaller train.rate_scale or more train.warmup_steps"
+            f"warning: this rate times d_model is {rate * recipe.model.d_model:.1f}, "
+            "and at most 0.5 in the paper; small models learned slowly at 1 and next "
+            "to nothing at 2; give a smaller train.rate_scale or more "
+            "train.warmup_steps"
         )
     return "\n".join(lines)
 

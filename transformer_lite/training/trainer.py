@@ -258,11 +258,10 @@ class Trainer:
             # Gradients too large for fp16 are normal: the scaler halves its scale.
             state.skipped += 1
         else:
-            pairs = ", ".join(str(n + 1) for batch in batches for n in batch.pairs)
             raise FloatingPointError(
                 f"step {state.step}: the loss is {report.loss} and the gradient's norm "
-                f"{report.gradient_norm} at learning rate {rate:.2e}, on the training "
-                f"pairs {pairs}; {REMEDY}"
+                f"{report.gradient_norm} at learning rate {rate:.2e}, after batch "
+                f"{position.batch} of epoch {position.epoch + 1}; {REMEDY}"
             )
         speed = report.tokens / seconds
         self._bar.set_postfix_str(
