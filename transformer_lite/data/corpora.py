@@ -264,7 +264,7 @@ def corpus_of_trees(
     Args:
         given: For each split any number of files.
         language: Code of the words' language.
-        form: How a model writes the trees; by default with tags, as the paper's.
+        form: How a model writes the trees; by default with tags, as the authors' code.
     """
     form = form or TreeForm()
     splits = {split: TreeFiles(tuple(paths)) for split, paths in given.items()}
