@@ -363,7 +363,7 @@ def _table_3_longer() -> Iterator[Run]:
     rows, so it has one more run, with four times the warm-up.
     """
     longer = {"max_steps": 7_500, "cooldown_steps": 2_500}
-    second_seeds = ("base", "A3", "C2", "D1", "D2", "E")
+    second_seeds = ("base", "A3", "B1", "B2", "C2", "D1", "D2", "E")
     for run in _table_3("table_3", 2, 4, seeds=2):
         table, _, row = run.experiment.partition("/")
         if run.seed == 1 or (run.seed == 2 and row in second_seeds):
