@@ -143,8 +143,8 @@ def beam_search(
 
         # Among the best `beam_size`, those that end are finished. All have the same
         # length, so the likeliest of them has the highest score.
-        is_open = num_finished < beam_size
-        ends = (is_end & (best > -math.inf) & is_open[:, None])[:, :beam_size]
+        has_room = num_finished < beam_size
+        ends = (is_end & (best > -math.inf) & has_room[:, None])[:, :beam_size]
         num_finished = num_finished + ends.sum(dim=1)
         ended, rank = best[:, :beam_size].masked_fill(~ends, -math.inf).max(dim=1)
         scores = ended.double() / length_penalty(length, alpha)

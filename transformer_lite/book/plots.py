@@ -30,6 +30,8 @@ from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from transformer_lite.book import EXPLORER
+
 COLUMN, WIDE = 6.4, 8.7
 """Widths of a figure in inches: of the text, and of a cell tagged full-width."""
 TEXT = 9.5
@@ -59,8 +61,6 @@ SMALLEST_PRINTED = 0.01
 SMALLEST_DRAWN = 0.03
 """The smallest weight that `attention_lines` draws, unless a call says otherwise."""
 
-EXPLORER = Path(__file__).with_name("explorer.js")
-"""The interactive map's script; its style sheet lies beside it."""
 FALLBACK = (
     "An interactive map of attention weights stands here, where scripts may run: "
     "in the book, in Colab, or in Jupyter once the notebook is trusted."

@@ -19,13 +19,13 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor
 
+from transformer_lite.book import EXPLORER
 from transformer_lite.files import new_folder
 from transformer_lite.run_folder import find_run
 from transformer_lite.tokenizer import Tokenizer
 from transformer_lite.weights import Weights, read_weights
 
 SOURCES = Path(__file__).parent
-EXPLORER = SOURCES.parent / "book" / "explorer.js"
 WORKER = ("tokenizer.js", "transformer.js", "worker.js")
 """The modules that run beside the page, each after those it imports."""
 
