@@ -147,15 +147,11 @@ def outputs(run: Run, name: str) -> Path:
 
 
 def parsers() -> list[Run]:
-    """Return the runs that have a result and write trees.
-
-    The one with plain closing brackets was compared without constraints alone.
-    """
+    """Return the runs that have a result and write trees."""
     return [
         run
         for run in RUNS
         if run.result.exists()
-        and run.corpus != "craft_gum_plain"
         and read_json(run.result)["corpus"]["languages"][1] in (TREES, TREES_WITH_WORDS)
     ]
 
