@@ -123,7 +123,9 @@ def _is_noun_phrase(tree: Tree) -> bool:
 def score(
     golds: Sequence[Tree], outputs: Sequence[str], with_words: bool = False
 ) -> dict[str, float]:
-    """Return how often outputs attach as the treebank does, in percent.
+    """Return how often outputs attach as the treebank does, or to the other word.
+
+    Both are in percent of the cases; the rest are attached to neither word.
 
     Args:
         golds: The treebank's trees.
@@ -131,7 +133,7 @@ def score(
             attaches nothing.
         with_words: Whether they hold words in the place of tags.
     """
-    right = in_trees = total = 0
+    right = wrong = in_trees = total = 0
     for gold, output in zip(golds, outputs, strict=True):
         found = cases(gold)
         total += len(found)
@@ -141,9 +143,12 @@ def score(
             continue
         joined, in_trees = joins(tree), in_trees + len(found)
         for verb, preposition, answer in found:
-            right += attachment(joined[preposition], verb) == answer
+            attached = attachment(joined[preposition], verb)
+            right += attached == answer
+            wrong += attached not in (answer, None)
     return {
         "right": _percent(right, total),
+        "wrong": _percent(wrong, total),
         "right_in_trees": _percent(right, in_trees),
         "in_trees": in_trees,
     }

@@ -344,6 +344,7 @@ def test_a_tree_attaches_by_the_smallest_constituent_around_the_preposition():
         for gold, expected in ((of_verb, "verb"), (of_object, "object")):
             scores = attachment.score([gold], [output])
             assert scores["right"] == (100 if answer == expected else 0)
+            assert scores["wrong"] == (100 if answer not in (expected, None) else 0)
             assert scores["in_trees"] == (output != "(VP XX XX )VP")
 
 
@@ -351,7 +352,7 @@ def test_phrases_of_outputs_that_are_no_trees_are_not_attached():
     of_verb, of_object, *_ = golds()
     outputs = ["(S XX )S", "(S We (VP saw (NP the man (PP with care )PP )NP )VP )S"]
     scores = attachment.score([of_verb, of_object], outputs, with_words=True)
-    assert scores == {"right": 50, "right_in_trees": 100, "in_trees": 1}
+    assert scores == {"right": 50, "wrong": 0, "right_in_trees": 100, "in_trees": 1}
 
 
 def test_baselines_answer_what_the_training_trees_answer_most():
