@@ -87,6 +87,17 @@ def test_weights_cut_short_anywhere_are_named_with_a_remedy(tmp_path):
             read_weights(path)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_named_with_a_remedy(tmp_path, value):
+    (tmp_path / "checkpoints").mkdir()
+    path = tmp_path / "checkpoints" / "w.safetensors"
+    save_weights(path, {"good": torch.ones(3), "spoilt": torch.tensor([1.0, value])})
+    with pytest.raises(
+        ValueError, match=r"damaged \(spoilt .* not finite\); delete it"
+    ):
+        read_weights(path)
+
+
 def test_a_file_that_is_no_checkpoint_is_not_to_be_deleted(tmp_path):
     (tmp_path / "text.txt").write_text("the\n")
     for name in ("text.txt", "nothing.safetensors"):

@@ -15,12 +15,14 @@ Tests: tests/test_cli.py
 import codecs
 import json as json_format
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from functools import partial
+from inspect import getdoc
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -470,7 +472,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name == "train":
             train(words)
         else:
-            tyro.cli(VERBS[name], prog=program, args=words)
+            verb = VERBS[name]
+            # Tyro keeps the line ends within the description of an argument.
+            verb.__doc__ = re.sub(r"\n {8,}", " ", getdoc(verb))
+            tyro.cli(verb, prog=program, args=words)
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)

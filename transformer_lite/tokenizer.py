@@ -18,6 +18,9 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 RESERVED = "\0\u2581\u2585"
 """Characters that sentencepiece uses itself; `decode` does not give them back."""
 
+REMEDY = "copy it from the prepared data, or from a run on them; or `prepare` them anew"
+"""What to do when a tokenizer's file is missing or damaged."""
+
 VOCAB_SENTENCES = 500_000
 """Most sentences that a vocabulary is learned from; toy and Multi30k have fewer."""
 
@@ -103,10 +106,10 @@ class Tokenizer:
             if not tokenizer.vocab_size:
                 raise RuntimeError("no tokens")
         except FileNotFoundError:
-            raise ValueError(f"{path}: no such tokenizer; run `prepare`") from None
+            raise ValueError(f"{path}: no such tokenizer; {REMEDY}") from None
         except RuntimeError as error:
             raise ValueError(
-                f"{path}: not a sentencepiece model ({error}); run `prepare` again"
+                f"{path}: not a sentencepiece model ({error}); {REMEDY}"
             ) from error
         return tokenizer
 

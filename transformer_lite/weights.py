@@ -58,8 +58,12 @@ def read_weights(path: Path) -> Weights:
         ValueError: The file is missing or damaged.
     """
     try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
+        weights = load_file(path)
+        for name, tensor in weights.items():
+            if not tensor.isfinite().all():
+                raise ValueError(f"{name} has values that are not finite")
+        return weights
+    except (SafetensorError, OSError, ValueError) as error:
         if not path.exists():
             raise ValueError(
                 f"{path}: no such checkpoint; check the path, or start again if the "

@@ -125,8 +125,8 @@ class PreparedCorpus:
                     f"{folder}: a run; with --data name the folder that `prepare` wrote"
                 ) from error
             raise ValueError(
-                f"{folder}: not a prepared corpus; run `prepare` with --out {folder}, "
-                "or name another one with --data"
+                f"{folder}: not a prepared corpus; run `prepare` with a new --out, or "
+                "name another one with --data"
             ) from error
         self.tokenizer = Tokenizer.load(folder / "tokenizer.model")
 

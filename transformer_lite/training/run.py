@@ -125,19 +125,18 @@ def _locked(out: Path) -> AbstractContextManager[None]:
     """Keep other runs out of the folder while this one trains.
 
     Raises:
-        ValueError: The folder holds files that are not of a run.
+        ValueError: The folder holds files that are not of a run, or a damaged run.
     """
     folder = RunFolder(out)
     # A killed run may have left half a file.
     kept = (path for path in out.glob("*") if path.suffix != ".partial")
     if set(kept) - {folder.lock}:
-        try:
-            folder.recipe()
-        except ValueError as error:
+        if not folder.config.exists():
             raise ValueError(
                 f"{out}: is neither empty nor the folder of a run; give a new one as "
                 "--out"
-            ) from error
+            )
+        folder.recipe()
     busy = (
         f"{out}: another process is training in this folder; wait for its end, or give "
         "another --out"
@@ -167,9 +166,9 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
         is_same = data.items() <= before.items()
         if not is_same or folder.tokenizer.read_bytes() != vocabulary:
             raise ValueError(
-                f"{folder.path}: holds a run on other training data than "
-                f"{corpus.folder} has now; give another --out, or the data that it "
-                "began with"
+                f"{folder.path}: holds a run on other training data, or with another "
+                f"tokenizer.model, than {corpus.folder} has now; give another --out, "
+                "or the data that it began with"
             )
         if recipe.train.max_steps < folder.steps_taken():
             raise ValueError(
