@@ -472,11 +472,6 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
 # All verbs
 
 
-def test_help_flows_over_the_line_ends_of_the_source(capsys):
-    assert ends("prepare", "--help") == 0
-    assert "have en, de and fr; tatoeba" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [

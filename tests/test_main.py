@@ -1,4 +1,4 @@
-"""What the command line sees to before it loads PyTorch."""
+"""The command line as a process of its own."""
 
 import os
 import re
@@ -32,3 +32,15 @@ def test_threads_soon_sleep_while_they_wait(tmp_path):
 
 def test_whoever_asks_for_sleeping_threads_gets_them(tmp_path):
     assert spins(tmp_path, OMP_WAIT_POLICY="PASSIVE") == 0
+
+
+def test_help_flows_over_the_line_ends_of_the_source():
+    # In a process of its own: the tests' checks of types wrap the verbs.
+    shown = subprocess.run(
+        [sys.executable, "-m", "transformer_lite", "prepare", "--help"],
+        env={**os.environ, "COLUMNS": "300"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "wmt14 have en, de and fr; tatoeba has" in shown
