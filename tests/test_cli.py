@@ -163,7 +163,7 @@ def test_the_same_command_resumes_a_stopped_run(data, tmp_path, monkeypatch, cap
         assert ends(*command) == INTERRUPTED
     assert "the same command resumes the run" in capsys.readouterr().err
     run(*command)
-    assert "all 4 steps are done" in capsys.readouterr().out
+    assert "complete, at step 4" in capsys.readouterr().out
 
 
 def test_an_option_may_be_unset(monkeypatch):

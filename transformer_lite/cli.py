@@ -187,7 +187,7 @@ def train(words: Sequence[str]) -> None:
         under_torchrun = "TORCHELASTIC_RESTART_COUNT" in os.environ
         sys.exit(0 if under_torchrun else INTERRUPTED)
     if os.environ.get("RANK", "0") == "0":  # one process speaks for all
-        print(f"{chosen.out}: all {chosen.recipe.train.max_steps:,} steps are done")
+        print(f"{chosen.out}: complete, at step {chosen.recipe.train.max_steps:,}")
 
 
 def average(folder: Positional[Path], /, *, last: int | None = None) -> None:

@@ -66,8 +66,8 @@ def read_weights(path: Path) -> Weights:
     except (SafetensorError, OSError, ValueError) as error:
         if not path.exists():
             raise ValueError(
-                f"{path}: no such checkpoint; check the path, or start again if the "
-                "run is still training, which deletes its older checkpoints"
+                f"{path}: no such checkpoint; check the path, or, if the run is "
+                "still training and has deleted it, repeat the command"
             ) from None
         if path.match("checkpoints/*.safetensors"):
             remedy = "delete it, and the one before it takes its place"
