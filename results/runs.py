@@ -359,8 +359,8 @@ def _table_3_longer() -> Iterator[Run]:
 
     The weights with the lowest validation loss are scored, as if each run had stopped
     there: a row that overfits is not punished for its last steps. Big has no more steps
-    than the others. Big and the two slowest rows have one seed. C3 learns slowly by the
-    recipe of all rows, so it has one more run, with four times the warm-up.
+    than the others. Big, C3 and C5 have one seed. C3 learns slowly by the recipe of all
+    rows, so it has one more run, with four times the warm-up.
     """
     longer = {"max_steps": 7_500, "cooldown_steps": 2_500}
     for run in _table_3("table_3", 2, 4, seeds=2):
