@@ -359,29 +359,25 @@ def _table_3_longer() -> Iterator[Run]:
 
     The weights with the lowest validation loss are scored, as if each run had stopped
     there: a row that overfits is not punished for its last steps. Big has no more steps
-    than the others. Big, C3 and C5 have one seed. C3 learns slowly by the recipe of all
-    rows, so it has one more run, with four times the warm-up.
+    than the others, and one seed. C3 and big learn slowly by the recipe of all rows, so
+    they are also trained with four times its warm-up.
     """
     longer = {"max_steps": 7_500, "cooldown_steps": 2_500}
+    long_warmup = {**longer, "warmup_steps": 2_000}
     for run in _table_3("table_3", 2, 4, seeds=2):
-        table, _, row = run.experiment.partition("/")
-        if row not in ("big", "C3", "C5") or run.seed == 1:
-            changes = dict(run.changes)
-            changes["train"] = {**changes["train"], **longer}
+        row = run.experiment.partition("/")[2]
+        if row == "big" and run.seed > 1:
+            continue
+        variants = [("", "three times as long", longer)]
+        if row in ("C3", "big"):
+            purpose = "three times as long, with 2,000 warm-up steps"
+            variants.append(("_long_warmup", purpose, long_warmup))
+        for suffix, purpose, train in variants:
             yield replace(
                 run,
-                name=f"{table}_longer/{row}-{run.seed}",
-                purpose=f"{run.purpose}, three times as long",
-                changes=changes,
-                weights="best",
-            )
-        if (row, run.seed) == ("C3", 1):
-            train = {**run.changes["train"], **longer, "warmup_steps": 2_000}
-            yield replace(
-                run,
-                name=f"{table}_longer/C3_long_warmup-1",
-                purpose=f"{run.purpose}, three times as long, with 2,000 warm-up steps",
-                changes={**run.changes, "train": train},
+                name=f"table_3_longer/{row}{suffix}-{run.seed}",
+                purpose=f"{run.purpose}, {purpose}",
+                changes={**run.changes, "train": {**run.changes["train"], **train}},
                 weights="best",
             )
 
