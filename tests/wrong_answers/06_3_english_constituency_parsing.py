@@ -32,6 +32,13 @@ def with_limit(tokens, words, labels):
     return {token for token in allowed if not (is_full and token[0] == "(")}
 
 
+def outermost_by_label(tokens, words, labels):
+    """Take every phrase with the outermost one's label for the outermost one."""
+    allowed = allowed_by()(tokens, words, labels)
+    is_left = sum(token[0] not in "()" for token in tokens) < len(words)
+    return allowed - {f"){tokens[0][1:]}"} if tokens and is_left else allowed
+
+
 WRONG = {
     "check_attachment_scores": {
         "precision and recall exchanged": lambda: (600 / 7, 100, 1200 / 13),
@@ -50,6 +57,7 @@ WRONG = {
         "closes with any label": allowed_by(label=False),
         "closes empty phrases": allowed_by(empty=False),
         "closes the outermost phrase too early": allowed_by(outermost=False),
+        "finds the outermost phrase by its label": outermost_by_label,
         "begins a second tree": lambda tokens, words, labels: (
             allowed_by()(tokens, words, labels) or {f"({name}" for name in labels}
         ),
