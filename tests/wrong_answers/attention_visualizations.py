@@ -34,6 +34,13 @@ def rows_of(weights, value, w_o, head):
     return weights @ value @ w_o.T[:, head * width : (head + 1) * width].T
 
 
+def erased(weights, value, w_o, head):
+    """Right for the first head; then W^O is all zeros, and so is every other part."""
+    part = weights @ value @ w_o[:, : value.size(-1)].T
+    w_o.zero_()
+    return part
+
+
 WRONG = {
     "check_patch": {
         "nothing": lambda heads, head, other: None,
@@ -54,6 +61,7 @@ WRONG = {
         "nothing": lambda w, v, o, h: None,
         "a list": lambda w, v, o, h: (w @ v).tolist(),
         "a number": lambda w, v, o, h: 0.0,
+        "the first head, and W^O erased": erased,
         "another shape": lambda w, v, o, h: w @ v,
         "the first head, always, in double precision": lambda w, v, o, h: (
             w @ v @ o[:, : v.size(-1)].T
