@@ -97,7 +97,8 @@ learning rate rose and fell again. The command above trains as long in one round
 """
 BEFORE = """
 Both runs began with the weights that this model had before, those of
-[`parsing/craft_gum_words_longer-1`]({link}/parsing/craft_gum_words_longer-1.json).
+[`parsing/craft_gum_words_longer-1`]({link}/parsing/craft_gum_words_longer-1.json),
+which had been trained as long. So the command above has about half of the training.
 """
 TRANSLATION = """```python
 from transformer_lite import Translator
@@ -109,7 +110,8 @@ echo "We saw the cells with a microscope ." | transformer-lite translate {name}
 ```
 
 Words and punctuation have spaces between them. Every output is a tree over the
-sentence's words (`transformer_lite.inference.parser`)."""
+sentence's words (`transformer_lite.inference.parser`), in which brackets are written as
+-LRB- and -RRB-. `Translator.load` searches without constraints; see `Parser`."""
 GET = "".join(f"python -m results.treebank_files {bank}\n" for bank in ("craft", "gum"))
 LIMITS = {
     "multi30k": (
@@ -124,8 +126,9 @@ LIMITS = {
     ),
     "parser": (
         "It knows the English of biomedical articles, and gives no tags. It "
-        "writes a tree for any sentence, even for nonsense. It is made to look into, "
-        "not to rely on."
+        "writes a tree for any sentence, even for nonsense, and calls some short "
+        "sentences a CAPTION, as in the articles. It is made to look into, not to "
+        "rely on."
     ),
 }
 SCORING = {
