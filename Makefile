@@ -18,7 +18,7 @@
 #                     installs nothing where PYTHON has what it needs
 #   make clean        remove the environment and everything that was built
 #
-# PYTHON=/path/to/python chooses the interpreter, TESTS=tests/test_masks.py a part of
+# PYTHON=/path/to/python chooses the interpreter, TESTS=tests/package/test_masks.py a part of
 # the tests.
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
@@ -118,4 +118,4 @@ $(READY): requirements.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) $(VENV_BENCH) $(VENV_COLAB) _build build *.egg-info .pytest_cache .ruff_cache .hypothesis
-	find book notebooks tests transformer_lite -name __pycache__ -prune -exec rm -rf {} +
+	find book notebooks tests transformer_lite* -name __pycache__ -prune -exec rm -rf {} +

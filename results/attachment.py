@@ -11,7 +11,7 @@ holds both the preposition and the word before it: by an NP that begins after th
 for the object, by a VP around the verb for the verb, by any other for neither.
 
 Stored outputs are scored; FOLDER, data/results unless told otherwise, has the prepared
-corpus. The file comes with the package: transformer_lite/book/attachment.json.
+corpus. The file comes with the package: transformer_lite_book/attachment.json.
 """
 
 from collections import Counter, defaultdict
@@ -28,9 +28,9 @@ from results.conditions import ROOT, checksums, conditions, require_clean
 from results.files import read_lines, write_json
 from results.runs import CORPORA, RUNS
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import NotATreeError, Tree, linearized, tree_of
+from transformer_lite.parsing.trees import NotATreeError, Tree, linearized, tree_of
 
-RECORDING = ROOT / "transformer_lite" / "book" / "attachment.json"
+RECORDING = ROOT / "transformer_lite_book" / "attachment.json"
 CORPUS = "craft_gum_words"
 """Whose training trees say what is frequent; all corpora of CRAFT have one test set."""
 

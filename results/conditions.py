@@ -19,11 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("transformer-lite-book", "torch", "sentencepiece", "sacrebleu", "numpy")
 CODE = (
     "transformer_lite",
+    "transformer_lite_book/*.py",
     "results/*.py",
     "results/recipes",
     # Results are written there, and no other result depends on them.
-    ":(exclude)transformer_lite/book/*.json",
-    ":(exclude)transformer_lite/book/*.safetensors",
+    ":(exclude)transformer_lite_book/*.json",
+    ":(exclude)transformer_lite_book/*.safetensors",
     ":(exclude)transformer_lite/pretrained",
 )
 """Git pathspecs of the code that a result depends on."""

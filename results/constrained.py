@@ -3,7 +3,7 @@
     python -m results.constrained [OUT.json [ROOT]]
 
 At each step the search takes from those tokens alone after which a tree is still
-possible (`transformer_lite.inference.parser`): greedily, and with a beam of 4. Where a
+possible (`transformer_lite.parsing.parser`): greedily, and with a beam of 4. Where a
 parser writes words, the next one has the probability of all words together. In a row at
 most as many brackets open as in a training tree. As a control, the words of each
 sentence are replaced by random ones, as many; as another, the model's probabilities of
@@ -12,7 +12,7 @@ label on a closing bracket forgiven. Parsers of section 6.3 that are trained in 
 this repository unless told otherwise, parse with the weights of their results. A run
 that the file has is not made again; its first runs were searched greedily alone, with
 five brackets in a row. It comes with the package:
-transformer_lite/book/constrained.json. The trees are kept in results/constrained/, with
+transformer_lite_book/constrained.json. The trees are kept in results/constrained/, with
 XX for each word where a parser writes words; of the Penn sample's parser and CRAFT's
 first one there are scores only.
 """
@@ -34,14 +34,14 @@ from results.models import MODELS
 from results.runs import RUNS, Run
 from transformer_lite.config import Recipe, recipe_from_dict
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import TREES, TREES_WITH_WORDS
-from transformer_lite.inference.brackets import score_brackets
-from transformer_lite.inference.parser import Parser, with_leaves
 from transformer_lite.inference.translator import Translator
-from transformer_lite.run_folder import RunFolder
-from transformer_lite.weights import load_weights
+from transformer_lite.parsing.brackets import score_brackets
+from transformer_lite.parsing.parser import Parser, with_leaves
+from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
+from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.weights import load_weights
 
-RECORDING = ROOT / "transformer_lite" / "book" / "constrained.json"
+RECORDING = ROOT / "transformer_lite_book" / "constrained.json"
 OUTPUTS = {
     "test": (1, 0.0),
     "rules_alone": (1, 0.0),

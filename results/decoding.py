@@ -17,7 +17,7 @@ from results.runs import RUNS
 from results.scores import compare, lowercased_bleu, tokenized_bleu
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import bleu_of
-from transformer_lite.run_folder import RunFolder
+from transformer_lite.runs.folder import RunFolder
 
 RUN = "multi30k_en_de-1"
 SPLITS = ("valid", "test_2016_flickr")

@@ -15,13 +15,13 @@ from results.runs import CORPORA, Run
 from results.scores import compare, lowercased_bleu
 from transformer_lite.batching import fixed_batches
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.inference.brackets import BracketScores
-from transformer_lite.inference.scores import score_outputs
 from transformer_lite.inference.translator import Translator
+from transformer_lite.parsing.brackets import BracketScores
+from transformer_lite.parsing.evaluation import score_outputs
 from transformer_lite.precision import choose_device, choose_precision
-from transformer_lite.run_folder import Metrics, RunFolder
+from transformer_lite.runs.folder import Metrics, RunFolder
+from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.step import validate
-from transformer_lite.weights import load_weights
 
 
 def precision_of(run: Run) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from transformer_lite.files import write_whole
+from transformer_lite.runs.files import write_whole
 
 
 def write_json(path: Path, value: Any) -> None:

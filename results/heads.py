@@ -3,7 +3,7 @@
     python -m results.heads OUT.safetensors
 
 The chapter on the attention visualizations asks what their heads look at. What this
-wrote once comes with the package: transformer_lite/book/heads.safetensors. It takes
+wrote once comes with the package: transformer_lite_book/heads.safetensors. It takes
 about half a minute for each on one processor core.
 """
 
@@ -18,17 +18,17 @@ from tyro.conf import Positional
 
 from results.conditions import conditions, require_clean
 from transformer_lite.batching import BatchStream, Sequences
-from transformer_lite.book.recordings import (
+from transformer_lite.model import Transformer
+from transformer_lite.optimizer import adam
+from transformer_lite.runs.files import write_whole
+from transformer_lite.runs.weights import weights_of
+from transformer_lite.training.step import Objective, train_step
+from transformer_lite_book.recordings import (
     TRAIN_PAIRS,
     lowered,
     pronoun_pairs,
     toy_config,
 )
-from transformer_lite.files import write_whole
-from transformer_lite.model import Transformer
-from transformer_lite.optimizer import adam
-from transformer_lite.training.step import Objective, train_step
-from transformer_lite.weights import weights_of
 
 SEEDS = [1, 2, 3, 4, 5]
 STEPS, WARMUP, PEAK_RATE, BATCH_TOKENS = 700, 60, 6e-3, 1400

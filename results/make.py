@@ -27,9 +27,9 @@ from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
 from transformer_lite import cli
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.files import only_process
-from transformer_lite.inference.scores import ValidationSamples
-from transformer_lite.run_folder import RunFolder
+from transformer_lite.parsing.evaluation import validation_samples
+from transformer_lite.runs.files import only_process
+from transformer_lite.runs.folder import RunFolder
 from transformer_lite.training.run import train_recipe
 
 STOPPED = 130
@@ -71,7 +71,7 @@ def make(run: Run) -> bool:
         return True
     at = commit()  # while it trains, the repository may go on
     prepare(run.corpus)
-    samples = ValidationSamples if run.splits else None
+    samples = validation_samples if run.splits else None
     diverged = False
     busy = f"{run.folder}: another process makes this run; wait for its end"
     with only_process(run.folder.with_suffix(".lock"), busy):

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
-from transformer_lite.run_folder import PRETRAINED, RunFolder
-from transformer_lite.weights import load_weights
+from transformer_lite.runs.folder import PRETRAINED, RunFolder
+from transformer_lite.runs.weights import load_weights
+from transformer_lite_book.recurrent import RecurrentModel
 
 
 class Recurrent(RecurrentModel):

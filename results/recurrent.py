@@ -9,7 +9,7 @@ by then, are trained once more, for longer, and the model with one vector also o
 sentences that never come twice, at four widths, the narrowest again for longer. With
 MODEL and SEED, only that one is trained; otherwise all are that OUT.json does not hold
 yet. Chapters 1 and 2 read what it wrote once, which comes with the package:
-transformer_lite/book/recurrent.json.
+transformer_lite_book/recurrent.json.
 """
 
 import sys
@@ -26,13 +26,13 @@ from torch.nn import functional as F
 from results.conditions import conditions, require_clean
 from results.files import read_json, write_json
 from transformer_lite.batching import Batch
-from transformer_lite.book.recordings import lowered
-from transformer_lite.book.recurrent import RecurrentModel
 from transformer_lite.config import ModelConfig
 from transformer_lite.data.toy import generate_pairs
 from transformer_lite.model import Transformer
 from transformer_lite.search import greedy_search
 from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
+from transformer_lite_book.recordings import lowered
+from transformer_lite_book.recurrent import RecurrentModel
 
 CONFIGURATION = {
     "corpus": "generate_pairs(1), words in lower case",

@@ -21,14 +21,14 @@ from results.conditions import ROOT, checksums
 from results.files import read_json, write_json
 from results.runs import CORPORA, RUNS, TATOEBA_2018, Run
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import TREES_WITH_WORDS
-from transformer_lite.files import new_folder
-from transformer_lite.inference.brackets import score_brackets
-from transformer_lite.inference.parser import Parser, with_leaves
 from transformer_lite.inference.scores import score
 from transformer_lite.inference.translator import Translator
-from transformer_lite.run_folder import PRETRAINED, RunFolder
-from transformer_lite.weights import read_weights, save_weights
+from transformer_lite.parsing.brackets import score_brackets
+from transformer_lite.parsing.parser import Parser, with_leaves
+from transformer_lite.parsing.trees import TREES_WITH_WORDS
+from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.folder import PRETRAINED, RunFolder
+from transformer_lite.runs.weights import read_weights, save_weights
 
 LICENCES = {
     "multi30k": (
@@ -110,7 +110,7 @@ echo "We saw the cells with a microscope ." | transformer-lite translate {name}
 ```
 
 Words and punctuation have spaces between them. Every output is a tree over the
-sentence's words (`transformer_lite.inference.parser`), in which brackets are written as
+sentence's words (`transformer_lite.parsing.parser`), in which brackets are written as
 -LRB- and -RRB-. `Translator.load` searches without constraints; see `Parser`."""
 GET = "".join(f"python -m results.treebank_files {bank}\n" for bank in ("craft", "gum"))
 LIMITS = {

@@ -16,10 +16,10 @@ from results.conditions import ROOT, require_clean
 from results.everyday import CORPUS, MODEL
 from results.files import write_json
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.inference.scores import score_outputs
 from transformer_lite.inference.translator import Translator
 from transformer_lite.page.export import rounded_to_8_bits
-from transformer_lite.weights import weights_of
+from transformer_lite.parsing.evaluation import score_outputs
+from transformer_lite.runs.weights import weights_of
 
 RECORDING = ROOT / "results" / "rounded.json"
 

@@ -3,7 +3,7 @@
     python -m results.text [OUT.json]
 
 Multi30k and Tatoeba come from where `prepare` has them. Counts are kept and no text;
-the file comes with the package: transformer_lite/book/text.json.
+the file comes with the package: transformer_lite_book/text.json.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from transformer_lite.batching import cut_to_fit, token_buckets
 from transformer_lite.data.corpora import load_corpus
 from transformer_lite.tokenizer import UNK, Tokenizer
 
-RECORDING = ROOT / "transformer_lite" / "book" / "text.json"
+RECORDING = ROOT / "transformer_lite_book" / "text.json"
 
 SIZES = (250, 500, 1000, 2000, 4000, 8000, 16_000)
 """Vocabularies that are learned from Multi30k."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_lite.data.corpora import DATA_VARIABLE, published_file
-from transformer_lite.files import new_folder
+from transformer_lite.runs.files import new_folder
 
 FOLDER = Path("data/treebanks")
 

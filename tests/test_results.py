@@ -18,11 +18,11 @@ from results.conditions import ROOT
 from results.files import read_json, read_lines
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS
-from transformer_lite.book.recordings import HEADS
 from transformer_lite.config import TABLE_3, recipe_from_dict
 from transformer_lite.data.corpora import DATA_VARIABLE
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.inference.brackets import score_brackets
+from transformer_lite.parsing.brackets import score_brackets
+from transformer_lite_book.recordings import HEADS
 
 ALL = (*RUNS, *GPU_RUNS)
 MADE = [run for run in ALL if (ROOT / run.result).exists()]
@@ -124,7 +124,7 @@ def test_every_commit_that_a_recording_names_is_in_the_history():
         pytest.skip("needs the whole history")
     named = defaultdict(set)
     field = re.compile(r'"(?:commits?|scored_at)":\s*(\[[^]]*\]|"[^"]*")')
-    for folder in ("results", "transformer_lite/book"):
+    for folder in ("results", "transformer_lite_book"):
         for path in (ROOT / folder).rglob("*.json"):
             for found in field.findall(path.read_text(encoding="utf-8")):
                 for commit in re.findall(r'"([^"]+)"', found):

@@ -29,12 +29,12 @@ from results.files import read_json, read_lines
 from results.models import MODELS
 from results.runs import CORPORA, Run
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import read_trees
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
-from transformer_lite.run_folder import PRETRAINED, RunFolder
-from transformer_lite.weights import weights_of
+from transformer_lite.parsing.trees import read_trees
+from transformer_lite.runs.folder import PRETRAINED, RunFolder
+from transformer_lite.runs.weights import weights_of
 
 SMALL = Run(
     name="group/small-1",
@@ -113,7 +113,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(made, monkeypatch):
 
     run = replace(SMALL, name="group/stopped-1")
     with monkeypatch.context() as patch:
-        patch.setattr(make, "ValidationSamples", Stopping)
+        patch.setattr(make, "validation_samples", Stopping)
         assert not make.make(run)
         assert not run.result.exists()
     assert make.make(run)

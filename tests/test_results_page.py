@@ -11,7 +11,7 @@ from test_paper import PRINTED
 from results import paper
 from results.conditions import ROOT
 from results.everyday import SENTENCES
-from transformer_lite.run_folder import PRETRAINED
+from transformer_lite.runs.folder import PRETRAINED
 
 page = load("tools/make_results.py")
 

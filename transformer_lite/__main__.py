@@ -2,7 +2,7 @@
 
 Paper: §5
 Chapter: the_multi_gpu_trainer
-Tests: tests/test_main.py
+Tests: tests/package/test_main.py
 """
 
 import os

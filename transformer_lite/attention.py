@@ -6,7 +6,7 @@ equal.
 
 Paper: §3.2.1–3.2.2
 Chapter: 03_2_1_scaled_dot_product_attention, 03_2_2_multi_head_attention
-Tests: tests/test_attention.py
+Tests: tests/package/test_attention.py
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/test_batching.py
+Tests: tests/package/test_batching.py
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized

@@ -9,7 +9,7 @@ help and errors in a command come at once.
 
 Paper: §5–6
 Chapter: the_multi_gpu_trainer
-Tests: tests/test_cli.py
+Tests: tests/package/test_cli.py
 """
 
 import codecs
@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from functools import partial
+from importlib.metadata import entry_points
 from inspect import getdoc
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
@@ -32,9 +33,9 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from transformer_lite import __version__
 from transformer_lite.config import RECIPES, Recipe, load_recipe
-from transformer_lite.data.trees import TREES, TREES_WITH_WORDS, TreeForm
-from transformer_lite.files import require_new, require_writable, write_whole
-from transformer_lite.run_folder import RunFolder, find_run
+from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS, TreeForm
+from transformer_lite.runs.files import require_new, require_writable, write_whole
+from transformer_lite.runs.folder import RunFolder, find_run
 
 INTERRUPTED = 130
 """Exit status of a program that Ctrl-C ended, as shells report it."""
@@ -109,10 +110,11 @@ def prepare(
     from transformer_lite.data import corpora
     from transformer_lite.data.prepare import prepare as write_corpus
     from transformer_lite.data.store import PreparedCorpus
+    from transformer_lite.parsing.treebank import corpus_of_trees
 
     tokenizer = _tokenizer_of(vocabulary) if vocabulary else None
     if corpus == "trees":
-        text = corpora.corpus_of_trees(given, source or "", form)
+        text = corpus_of_trees(given, source or "", form)
     elif corpus == "files":
         text = corpora.corpus_of_files(given, (source, target))
     else:
@@ -139,10 +141,6 @@ class Training:
 
     out: Path
     """The run's folder."""
-    package: Path | None = None
-    """Only for toy: your own Transformer, from `exercise`. No run is kept, and of the
-    settings only the model's, seed, max_steps, batch_tokens, warmup_steps, rate_scale
-    and label_smoothing count."""
     recipe: Annotated[Recipe, arg(name="")]  # its fields are options without a prefix
 
 
@@ -169,19 +167,10 @@ def train(words: Sequence[str]) -> None:
     defaults = Training(out=Path("runs", Path(name).stem), recipe=load_recipe(name))
     program = f"transformer-lite train {name}"
     chosen = tyro.cli(Training, prog=program, args=options, default=defaults)
-    if chosen.package:
-        if name != "toy":
-            raise ValueError(f"--package trains on toy alone, not on {name}")
-        if chosen.out != defaults.out:
-            raise ValueError("with --package no run is kept; leave out --out")
-        from transformer_lite.course.training import train as train_own
-
-        train_own(chosen.package, chosen.recipe)
-        return
-    from transformer_lite.inference.scores import ValidationSamples
+    from transformer_lite.parsing.evaluation import validation_samples
     from transformer_lite.training.run import train_recipe
 
-    if not train_recipe(chosen.recipe, chosen.out, ValidationSamples):
+    if not train_recipe(chosen.recipe, chosen.out, validation_samples):
         print("stopped; the same command resumes the run", file=sys.stderr)
         # torchrun takes any other status for a failure, and restarts the run.
         under_torchrun = "TORCHELASTIC_RESTART_COUNT" in os.environ
@@ -209,8 +198,8 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
             f"{run.checkpoints}: has {len(paths)} checkpoints; give --last from 1 to "
             f"{len(paths)}"
         )
-    from transformer_lite.weights import average as mean
-    from transformer_lite.weights import save_weights
+    from transformer_lite.runs.weights import average as mean
+    from transformer_lite.runs.weights import save_weights
 
     save_weights(run.average, mean(paths[-last:]))
     print(f"averaged {', '.join(path.stem for path in paths[-last:])}")
@@ -291,7 +280,7 @@ def translate(
 
     stream = translator.stream
     if language in (TREES, TREES_WITH_WORDS):
-        from transformer_lite.inference.parser import parse
+        from transformer_lite.parsing.parser import parse
 
         with_words = language == TREES_WITH_WORDS
         stream = partial(parse, translator, with_words=with_words)
@@ -344,7 +333,8 @@ def evaluate(
     search = replace(search, weights=search.weights or run.default_weights())
     from transformer_lite.batching import fixed_batches
     from transformer_lite.data.store import PreparedCorpus
-    from transformer_lite.inference.scores import bleu_of, score_outputs
+    from transformer_lite.inference.scores import bleu_of
+    from transformer_lite.parsing.evaluation import score_outputs
     from transformer_lite.precision import explained_out_of_memory
     from transformer_lite.training.step import validate
 
@@ -406,57 +396,23 @@ def page(
     print(f"{out / 'index.html'}: open it in a browser")
 
 
-def exercise(folder: Positional[Path], /) -> None:
-    """Write the parts of a Transformer for you to fill in.
-
-    Args:
-        folder: The folder to make.
-    """
-    from transformer_lite.course.parts import PARTS, write_skeleton
-
-    write_skeleton(folder)
-    print(f"{folder}: {len(PARTS)} parts to write, each as its chapter explains")
-    for part in PARTS.values():
-        print(f"  {part.name + '.py':15} {part.link}")
-    print(f"check them with: transformer-lite grade {folder}")
+VERBS = (prepare, train, average, translate, evaluate, page)
+"""The package's own verbs."""
 
 
-def grade(
-    folder: Positional[Path],
-    parts: Positional[tuple[str, ...]] = (),
-    /,
-    *,
-    json: FlagCreatePairsOff[bool] = False,
-    watch: FlagCreatePairsOff[bool] = False,
-) -> None:
-    """Check the parts that you have written, each for itself.
-
-    Args:
-        folder: Your files, as `exercise` has written them.
-        parts: Names of parts, such as attention; by default all.
-        json: Print the grades as JSON.
-        watch: Check a part again whenever its file is saved, until Ctrl-C.
-
-    Raises:
-        SystemExit: With status 1 if a part fails or is not written.
-    """
-    from transformer_lite.course import report
-
-    sys.exit(0 if report.run(folder, parts, json, watch) else 1)
-
-
-VERBS: dict[str, Callable[..., None]] = {
-    verb.__name__: verb
-    for verb in (prepare, train, average, translate, evaluate, page, exercise, grade)
-}
+def find_verbs() -> dict[str, Callable[..., None]]:
+    """Return all verbs by name: the package's, and those that other packages bring."""
+    brought = [entry.load() for entry in entry_points(group="transformer_lite.verbs")]
+    return {verb.__name__.replace("_", "-"): verb for verb in (*VERBS, *brought)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb; a user's mistake gives one line on stderr and exit status 2."""
     name, *words = (sys.argv[1:] if arguments is None else arguments) or [""]
+    verbs = find_verbs()
     if name in ("", "-h", "--help"):
         lines = [
-            f"  {verb:10} {f.__doc__.splitlines()[0]}" for verb, f in VERBS.items()
+            f"  {verb:11} {f.__doc__.splitlines()[0]}" for verb, f in verbs.items()
         ]
         text = "\n".join(["VERB …   (VERB --help)", "", *lines])
         _exit_with_usage(text, asked_for=bool(name))
@@ -465,14 +421,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     program = f"transformer-lite {name}"
     try:
-        if name not in VERBS:
-            close = get_close_matches(name, VERBS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"take {', '.join(VERBS)}"
+        if name not in verbs:
+            close = get_close_matches(name, verbs, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"take {', '.join(verbs)}"
             raise ValueError(f'no verb "{name}"; {hint}')
         if name == "train":
             train(words)
         else:
-            verb = VERBS[name]
+            verb = verbs[name]
             # Tyro keeps the line ends within the description of an argument.
             verb.__doc__ = re.sub(r"\n {8,}", " ", getdoc(verb))
             tyro.cli(verb, prog=program, args=words)

@@ -6,7 +6,7 @@ that states only what differs.
 
 Paper: Table 3, §5
 Chapter: 06_2_model_variations
-Tests: tests/test_config.py
+Tests: tests/package/test_config.py
 """
 
 import math

@@ -5,7 +5,7 @@ encoding that is added to it.
 
 Paper: §3.4–3.5
 Chapter: 03_4_embeddings_and_softmax, 03_5_positional_encoding, 07_conclusion
-Tests: tests/test_embeddings.py
+Tests: tests/package/test_embeddings.py
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Paper: §3.1, 3.3
 Chapter: 03_1_encoder_and_decoder_stacks, 03_3_position_wise_feed_forward_networks
-Tests: tests/test_layers.py
+Tests: tests/package/test_layers.py
 """
 
 from jaxtyping import Bool, Float

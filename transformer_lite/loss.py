@@ -7,7 +7,7 @@ gradients equal.
 
 Paper: §3.4, 5.4
 Chapter: 05_4_regularization
-Tests: tests/test_loss.py, tests/test_fused_loss.py
+Tests: tests/package/test_loss.py, tests/package/test_fused_loss.py
 """
 
 import math

@@ -6,7 +6,7 @@ means the opposite.) `Transformer.forward` makes its masks itself, from token id
 
 Paper: §3.2.3
 Chapter: 03_2_3_applications_of_attention_in_our_model, 04_why_self_attention
-Tests: tests/test_masks.py
+Tests: tests/package/test_masks.py
 """
 
 import torch

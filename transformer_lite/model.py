@@ -2,7 +2,7 @@
 
 Paper: §3, Figure 1
 Chapter: 03_model_architecture
-Tests: tests/test_model.py
+Tests: tests/package/test_model.py
 """
 
 from typing import NamedTuple

@@ -2,7 +2,7 @@
 
 Paper: §5.3
 Chapter: 05_3_optimizer
-Tests: tests/test_optimizer.py
+Tests: tests/package/test_optimizer.py
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Paper: §5.2
 Chapter: 05_2_hardware_and_schedule
-Tests: tests/test_precision.py
+Tests: tests/package/test_precision.py
 """
 
 from collections.abc import Iterator

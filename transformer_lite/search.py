@@ -5,7 +5,7 @@ search a Transformer and a Markov chain of three words.
 
 Paper: §6.1
 Chapter: 06_1_machine_translation
-Tests: tests/test_search.py
+Tests: tests/package/test_search.py
 """
 
 import math

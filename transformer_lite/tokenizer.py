@@ -2,7 +2,7 @@
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/test_tokenizer.py
+Tests: tests/package/test_tokenizer.py
 """
 
 import io

@@ -11,7 +11,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from transformer_lite.course.parts import PARTS, SKELETON
+from transformer_lite_course.parts import PARTS, SKELETON
 
 sys.path.insert(0, str(Path(__file__).parent))
 import notebooks
@@ -45,7 +45,7 @@ def course() -> NotebookNode:
             new_code_cell(f"%%writefile my_transformer/{name}.py\n{source}"),
             new_code_cell(f"!transformer-lite grade my_transformer {name}"),
         ]
-    train = "!transformer-lite train toy --package my_transformer"
+    train = "!transformer-lite train-parts my_transformer"
     cells += [new_markdown_cell(END), new_code_cell(train)]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"

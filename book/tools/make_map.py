@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "transformer_lite"
+PACKAGE = "transformer_lite"
+BUILDINGS = (PACKAGE, "transformer_lite_course", "transformer_lite_book")
 NOTEBOOKS = ROOT / "notebooks"
 PAGE = ROOT / "book" / "map.md"
 
@@ -33,13 +34,13 @@ class ModuleEntry(NamedTuple):
 
 
 def module_names() -> list[str]:
-    """Return the names of all modules, "training.step" for one in a folder.
+    """Return the names of all modules of the three packages.
 
     The files that the course gives to readers are none of the book's.
     """
-    paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+    paths = (path for name in BUILDINGS for path in (ROOT / name).rglob("*.py"))
     return sorted(
-        ".".join(path.with_suffix("").parts)
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for path in paths
         if not path.stem.startswith("__") and path.parent.name != "my_transformer"
     )
@@ -47,20 +48,28 @@ def module_names() -> list[str]:
 
 def module_path(name: str) -> Path:
     """Return where a module lies."""
-    return PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
+    return ROOT.joinpath(*name.split(".")).with_suffix(".py")
 
 
 def rooms() -> dict[str, list[str]]:
     """Return the modules that build the paper, and those of each folder, from below."""
-    found: dict[str, list[str]] = {"": []}
+    names = module_names()
+    found: dict[str, list[str]] = {PACKAGE: []}
     for layer in reversed(LAYERS):
         for entry in layer.split(" | "):
-            inside = [n for n in module_names() if n.startswith(f"{entry}.")]
-            if inside:
-                found[entry] = inside
+            room = f"{PACKAGE}.{entry}"
+            if room in names:
+                found[PACKAGE].append(room)
             else:
-                found[""].append(entry)
+                found[room] = [name for name in names if name.startswith(f"{room}.")]
+    for building in BUILDINGS[1:]:
+        found[building] = [name for name in names if name.startswith(f"{building}.")]
     return found
+
+
+def short_name(name: str) -> str:
+    """Return a module's name without `transformer_lite.` before it."""
+    return name.removeprefix(f"{PACKAGE}.")
 
 
 def read_module(name: str) -> ModuleEntry:
@@ -77,7 +86,7 @@ def read_module(name: str) -> ModuleEntry:
         found = [line for line in docstring.splitlines() if line.startswith(prefix)]
         if len(found) != 1:
             raise ValueError(
-                f"transformer_lite.{name}: its docstring has {len(found)} lines "
+                f"{name}: its docstring has {len(found)} lines "
                 f"{prefix!r}; it needs exactly one"
             )
         fields[field] = found[0].removeprefix(prefix)
@@ -124,13 +133,13 @@ def short_link(stem: str, titles: dict[str, str]) -> str:
 
 def module_link(name: str) -> str:
     """Return Markdown that links a module to its page of the API reference."""
-    return f"{{py:mod}}`{name} <transformer_lite.{name}>`"
+    return f"{{py:mod}}`{short_name(name)} <{name}>`"
 
 
 def source_link(name: str) -> str:
     """Return Markdown that links a module's file in the repository."""
     path = module_path(name).relative_to(ROOT)
-    return f"[{name}]({REPOSITORY}/blob/main/{path})"
+    return f"[{short_name(name)}]({REPOSITORY}/blob/main/{path})"
 
 
 def test_link(path: str) -> str:
@@ -161,7 +170,7 @@ def render() -> str:
         for number, layer in enumerate(reversed(LAYERS))
     )
     modules = "\n\n".join(
-        f"### {f'{room}/' if room else 'The top of the package'}\n\n{HEAD}\n"
+        f"### {room.replace('.', '/')}/\n\n{HEAD}\n"
         + "\n".join(row(entries[name], titles) for name in names)
         for room, names in rooms().items()
     )
@@ -192,8 +201,9 @@ comes after its parts.
 
 ## From the code to the paper
 
-The modules that build the paper lie at the top of the package; what carries them lies
-in folders beside them.
+The modules that build the paper lie at the top of `transformer_lite`; what carries them
+lies in folders beside them. Two packages stand on it: the course, whose parts readers
+write, and what the chapters of the book draw and record.
 
 {modules}
 

@@ -28,8 +28,8 @@ from results.files import read_json  # noqa: E402
 from results.rounded import RECORDING as ROUNDED  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
-from transformer_lite.book.recordings import DIGEST  # noqa: E402
 from transformer_lite.config import TrainConfig  # noqa: E402
+from transformer_lite_book.recordings import DIGEST  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
 FOLDER = "https://github.com/transformer-lite/transformer-lite/blob/main/results"

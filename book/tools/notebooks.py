@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import limits
 import make_map
 
-from transformer_lite.course.parts import PARTS
+from transformer_lite_course.parts import PARTS
 
 ROOT = make_map.ROOT
 NOTEBOOKS = make_map.NOTEBOOKS
@@ -51,7 +51,7 @@ UNNUMBERED = {
 """What in the paper the chapters without a section's number belong to."""
 EXERCISES = "## Exercises\n\n"
 COURSE = "You can also write this whole part yourself:"
-BESIDE = ("book.", "course.", "page.")
+BESIDE = ("transformer_lite_course", "transformer_lite_book", "transformer_lite.page")
 """Modules that a chapter uses and does not build."""
 
 # Cells whose first line is one of these titles are closed in Colab and in JupyterLab,

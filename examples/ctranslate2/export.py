@@ -23,10 +23,10 @@ import torch
 from ctranslate2.specs import TransformerSpec
 from torch import Tensor, nn
 
-from transformer_lite.files import new_folder
 from transformer_lite.inference.translator import Translator
 from transformer_lite.layers import AddAndNorm, DecoderLayer, EncoderLayer
 from transformer_lite.model import Decoder, Encoder
+from transformer_lite.runs.files import new_folder
 from transformer_lite.tokenizer import BOS, EOS, UNK
 
 

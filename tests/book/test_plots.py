@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from transformer_lite import attention, layers
-from transformer_lite.book import plots
-from transformer_lite.book.plots import (
+from transformer_lite_book import plots
+from transformer_lite_book.plots import (
     attention_heatmap,
     attention_lines,
     show_source,

@@ -10,8 +10,9 @@ from safetensors import safe_open
 from unchecked import unchecked
 
 from results import heads
-from transformer_lite.book import recordings
-from transformer_lite.book.recordings import (
+from transformer_lite.tokenizer import PAD
+from transformer_lite_book import recordings
+from transformer_lite_book.recordings import (
     TRAIN_PAIRS,
     pronoun_pairs,
     stored_decoding,
@@ -20,7 +21,6 @@ from transformer_lite.book.recordings import (
     toy_models,
     toy_words,
 )
-from transformer_lite.tokenizer import PAD
 
 
 @pytest.fixture(scope="module")

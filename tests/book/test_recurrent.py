@@ -10,10 +10,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from transformer_lite.batching import Batch
-from transformer_lite.book.recurrent import AdditiveAttention, RecurrentModel
 from transformer_lite.optimizer import adam
 from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite.training.step import Objective, train_step
+from transformer_lite_book.recurrent import AdditiveAttention, RecurrentModel
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 SRC = torch.tensor([[5, 7, 11, 13, 17, 19, EOS], [23, 6, 8, EOS, PAD, PAD, PAD]])

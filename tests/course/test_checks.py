@@ -4,9 +4,9 @@ import pytest
 from course.mistakes import MISTAKES
 from loading import ROOT
 
-from transformer_lite.course.checks import CHECKS
-from transformer_lite.course.grading import grade
-from transformer_lite.course.parts import PARTS
+from transformer_lite_course.checks import CHECKS
+from transformer_lite_course.grading import grade
+from transformer_lite_course.parts import PARTS
 
 HERE = ROOT / "tests/course"
 SOLUTIONS, STYLES = HERE / "solutions", HERE / "other_styles"

@@ -13,10 +13,10 @@ import pytest
 from loading import ROOT
 
 from transformer_lite.cli import main
-from transformer_lite.course import grading, training
-from transformer_lite.course.grading import grade
-from transformer_lite.course.parts import PARTS, write_skeleton
 from transformer_lite.data.corpora import load_corpus
+from transformer_lite_course import grading, toy_training
+from transformer_lite_course.grading import grade
+from transformer_lite_course.parts import PARTS, write_skeleton
 
 SOLUTIONS = ROOT / "tests/course/solutions"
 HEAD = "def causal_mask(length):\n    pass\n\n\ndef padding_mask(ids, pad_id):\n    "
@@ -124,8 +124,6 @@ def test_the_command_line_prints_json(mine, capfd):
         (["grade", "{mine}", "maks"], "did you mean masks"),
         (["grade", "{mine}", "--json", "--watch"], "leave out --watch"),
         (["exercise", "{mine}"], "already there"),
-        (["train", "small", "--package", "{mine}"], "trains on toy alone"),
-        (["train", "toy", "--package", "{mine}", "--out", "mine"], "leave out --out"),
     ],
 )
 def test_a_wrong_command_gets_one_line(mine, words, error, capfd):
@@ -144,9 +142,9 @@ def small(monkeypatch):
         splits = {split: pairs[:300] for split, pairs in whole.splits.items()}
         return replace(whole, splits=splits)
 
-    monkeypatch.setattr(training, "load_corpus", few)
-    monkeypatch.setattr(training, "VOCAB_SIZE", 150)
-    monkeypatch.setattr(training, "TESTED", 2)
+    monkeypatch.setattr(toy_training, "load_corpus", few)
+    monkeypatch.setattr(toy_training, "VOCAB_SIZE", 150)
+    monkeypatch.setattr(toy_training, "TESTED", 2)
     return ["--model.d-model", "32", "--model.d-ff", "32", "--train.max-steps", "3"]
 
 
@@ -158,14 +156,14 @@ def test_training_is_by_the_readers_parts(mine, small, capfd):
     (mine / "schedule.py").write_text(
         source.replace("    optimizer.zero_grad()\n    total", mark)
     )
-    main(["train", "toy", "--package", str(mine), *small])
+    main(["train-parts", str(mine), *small])
     said = capfd.readouterr().out
     assert said.count("my own step") == 3
     assert re.search(r"\d+ of 2 test sentences", said)
 
 
 def test_the_books_parts_stand_in_where_nothing_is_written(mine, small, capfd):
-    main(["train", "toy", "--package", str(mine), *small])
+    main(["train-parts", str(mine), *small])
     assert "yours: nothing yet" in capfd.readouterr().out
 
 
@@ -198,5 +196,5 @@ def test_a_loss_that_is_not_finite_ends_the_training(mine, small, capfd):
         "    return logits.sum() * float('nan'), labels.sum()\n"
     )
     with pytest.raises(SystemExit):
-        main(["train", "toy", "--package", str(mine), *small])
+        main(["train-parts", str(mine), *small])
     assert "step 1: the loss is nan" in capfd.readouterr().err

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_lite.course.comparing import Fault, require, require_equal
-from transformer_lite.course.exercises import check, require_number
+from transformer_lite_course.comparing import Fault, require, require_equal
+from transformer_lite_course.exercises import check, require_number
 
 
 @check

@@ -1,8 +1,8 @@
 """Parallel text: toy, Multi30k, Tatoeba, WMT 2014, and files of one's own.
 
-Paper: §5.1, 6.3
+Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/data/test_corpora.py
+Tests: tests/package/data/test_corpora.py
 """
 
 import codecs
@@ -21,7 +21,6 @@ import pooch
 
 from transformer_lite.data.tatoeba import read_archive, split_pairs
 from transformer_lite.data.toy import generate_pairs
-from transformer_lite.data.trees import TreeForm, linearized, normalized, read_trees
 from transformer_lite.tokenizer import RESERVED
 
 DATA_VARIABLE = "TRANSFORMER_LITE_DATA"
@@ -117,14 +116,14 @@ class Corpus:
     """Has at least "train" and "valid"; other splits are for tests."""
     languages: tuple[str, str] = ("", "")
     """Codes, such as "en", of source and target language; empty if unknown."""
-    form: TreeForm | None = None
-    """How a model writes the targets if these are trees (Section 6.3)."""
 
     def encodable(self, pair: SentencePair) -> tuple[str, str]:
-        """Return the text to encode: a tree is written in the corpus's form."""
-        if self.form is None:
-            return pair.source, pair.target
-        return pair.source, " ".join(self.form.tokens(pair.source, pair.target))
+        """Return the text to encode, source and target."""
+        return pair.source, pair.target
+
+    def symbols(self, pair: SentencePair) -> Iterable[str]:
+        """Return the tokens of a pair that the vocabulary must have whole: none."""
+        return ()
 
 
 # Files of one's own
@@ -198,40 +197,6 @@ class TextFiles:
                 yield UnusablePair("not source, tab, target", place, remedy)
 
 
-@dataclass(frozen=True)
-class TreeFiles:
-    """UTF-8 files of trees in brackets, plain or gzipped, one after the other."""
-
-    paths: tuple[Path, ...]
-
-    def __iter__(self) -> Iterator[SentencePair | UnusablePair]:
-        """Yield the words of each tree and its tokens with tags.
-
-        Raises:
-            ValueError: A file cannot be read, is not UTF-8 or has no tree, or a bracket
-                is missing.
-        """
-        for path in self.paths:
-            number = 0
-            for number, tree in read_trees(_text_of(path), str(path)):
-                place, kept = f"{path}, line {number}", normalized(tree)
-                if kept is None:
-                    yield UnusablePair("no word", place, "remove this tree")
-                else:
-                    words = " ".join(kept.words())
-                    yield SentencePair(words, " ".join(linearized(kept)), place)
-            if number == 0:
-                raise ValueError(f"{path}: no tree; give a file with trees")
-
-
-def _text_of(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, all of which have to be UTF-8."""
-    for line in lines_of(path):
-        if isinstance(line, UnusablePair):
-            raise ValueError(str(line))
-        yield line
-
-
 def corpus_of_files(
     given: Mapping[str, Sequence[Path]], languages: tuple[str, str] = ("", "")
 ) -> Corpus:
@@ -252,23 +217,6 @@ def corpus_of_files(
             )
     splits = {split: TextFiles(tuple(paths)) for split, paths in given.items()}
     return Corpus("files", splits, languages)
-
-
-def corpus_of_trees(
-    given: Mapping[str, Sequence[Path]],
-    language: str = "",
-    form: TreeForm | None = None,
-) -> Corpus:
-    """Make a corpus of one's own files of trees in brackets (Section 6.3).
-
-    Args:
-        given: For each split any number of files.
-        language: Code of the words' language.
-        form: How a model writes the trees; by default with tags, as the authors' code.
-    """
-    form = form or TreeForm()
-    splits = {split: TreeFiles(tuple(paths)) for split, paths in given.items()}
-    return Corpus("trees", splits, (language, form.language), form)
 
 
 # Published corpora

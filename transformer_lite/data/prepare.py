@@ -2,7 +2,7 @@
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/data/test_prepare.py
+Tests: tests/package/data/test_prepare.py
 """
 
 import json
@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from transformer_lite.data.corpora import Corpus, SentencePair, UnusablePair
 from transformer_lite.data.store import SIDES, side_file, side_writer
-from transformer_lite.files import new_folder
+from transformer_lite.runs.files import new_folder
 from transformer_lite.tokenizer import Tokenizer
 
 CHUNK_PAIRS = 10_000
@@ -117,9 +117,8 @@ class _UsablePairs:
 def _train_tokenizer(corpus: Corpus, vocab_size: int, skip_unusable: bool) -> Tokenizer:
     # Deviation D14: the brackets of trees share the vocabulary of their words.
     symbols: set[str] = set()
-    if corpus.form:
-        for pair in _UsablePairs(corpus, "train", "symbols", skip_unusable):
-            symbols.update(corpus.form.symbols(corpus.form.tokens(*pair[:2])))
+    for pair in _UsablePairs(corpus, "train", "symbols", skip_unusable):
+        symbols.update(corpus.symbols(pair))
     pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable)
     text = chain.from_iterable(map(corpus.encodable, pairs))
     return Tokenizer.train(text, vocab_size, symbols=sorted(symbols))

@@ -2,7 +2,7 @@
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/data/test_store.py
+Tests: tests/package/data/test_store.py
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/data/test_tatoeba.py
+Tests: tests/package/data/test_tatoeba.py
 """
 
 import hashlib

@@ -11,7 +11,7 @@ everything, so a sentence has one translation, but not word by word:
 
 Paper: §5.1
 Chapter: 01_introduction, 02_background, attention_visualizations, 07_conclusion
-Tests: tests/data/test_toy.py
+Tests: tests/package/data/test_toy.py
 """
 
 from collections.abc import Iterator, Sequence

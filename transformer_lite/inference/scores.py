@@ -2,7 +2,7 @@
 
 Paper: §6.1
 Chapter: 06_1_machine_translation
-Tests: tests/inference/test_scores.py
+Tests: tests/package/inference/test_scores.py
 """
 
 import re
@@ -18,8 +18,6 @@ from tqdm import tqdm
 
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.data.trees import TREES, TREES_WITH_WORDS
-from transformer_lite.inference.brackets import BracketScores, score_brackets
 from transformer_lite.inference.translator import Translator
 
 SCORED = 200
@@ -57,32 +55,6 @@ class Scores:
     exact_match: float
     """Percentage of translations that equal their reference."""
     sentences: int
-
-
-def score_outputs(
-    sources: Sequence[str],
-    references: Sequence[str],
-    outputs: Sequence[str],
-    language: str = "",
-    tokenize: str | None = None,
-) -> Scores | BracketScores:
-    """Score outputs against references: text by BLEU, trees by their brackets.
-
-    Args:
-        sources: The model's inputs.
-        references: The right output for each.
-        outputs: The model's outputs.
-        language: Language code of the references; for trees `TREES` or
-            `TREES_WITH_WORDS`, by how the model writes them.
-        tokenize: As for `bleu_of`.
-
-    Raises:
-        ValueError: As for `bleu_of`; or a reference is no tree.
-    """
-    if language in (TREES, TREES_WITH_WORDS):
-        with_words = language == TREES_WITH_WORDS
-        return score_brackets(sources, references, outputs, with_words)
-    return score(outputs, references, language, tokenize)
 
 
 def score(
@@ -171,11 +143,8 @@ class ValidationSamples:
                 f"  translation  {translation}"
             )
             tqdm.write(shown, file=sys.stderr)
-        scores = score_outputs(
-            self.sources, self.references, translations, self.language
-        )
-        if isinstance(scores, BracketScores):
-            found = {"valid_f1": scores.f1_all, "valid_well_formed": scores.well_formed}
-        else:
-            found = {"valid_bleu": scores.bleu}
-        return {**found, "translations": translations[:SHOWN]}
+        return {**self.scores(translations), "translations": translations[:SHOWN]}
+
+    def scores(self, translations: Sequence[str]) -> dict[str, float]:
+        """Return the scores of the translations, by the names of the metrics."""
+        return {"valid_bleu": score(translations, self.references, self.language).bleu}

@@ -2,7 +2,7 @@
 
 Paper: §6.1
 Chapter: 06_1_machine_translation
-Tests: tests/inference/test_translator.py
+Tests: tests/package/inference/test_translator.py
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,10 +23,10 @@ from transformer_lite.precision import (
     choose_precision,
     explained_out_of_memory,
 )
-from transformer_lite.run_folder import find_run
+from transformer_lite.runs.folder import find_run
+from transformer_lite.runs.weights import load_weights
 from transformer_lite.search import Hypothesis, beam_search
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
-from transformer_lite.weights import load_weights
 
 BLOCK_BATCHES = 8
 """Batches in a block of lines. In larger blocks batches need less padding."""

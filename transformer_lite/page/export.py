@@ -6,7 +6,7 @@ script, too.
 
 Paper: –
 Chapter: 03_model_architecture, attention_visualizations
-Tests: tests/page/test_export.py, tests/page/test_in_browser.py
+Tests: tests/package/page/test_export.py, tests/package/page/test_in_browser.py
 """
 
 import base64
@@ -19,11 +19,11 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor
 
-from transformer_lite.book import EXPLORER
-from transformer_lite.files import new_folder
-from transformer_lite.run_folder import find_run
+from transformer_lite.page import EXPLORER
+from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.folder import find_run
+from transformer_lite.runs.weights import Weights, read_weights
 from transformer_lite.tokenizer import Tokenizer
-from transformer_lite.weights import Weights, read_weights
 
 SOURCES = Path(__file__).parent
 WORKER = ("tokenizer.js", "transformer.js", "worker.js")

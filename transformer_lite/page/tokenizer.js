@@ -4,7 +4,7 @@
    with the smallest id is merged first. "▁" (U+2581) stands for a space; the text gets
    one at its front, so that a word is the same there as anywhere else.
 
-   Tests: tests/page/test_tokenizer_js.py */
+   Tests: tests/package/page/test_tokenizer_js.py */
 
 export const UNK = 3;
 const SPACE = "\u2581";

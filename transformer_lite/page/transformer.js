@@ -5,7 +5,7 @@
    for each token. A matrix is stored row after row, as PyTorch stores it.
 
    Paper: Sections 3 and 6.1
-   Tests: tests/page/test_transformer_js.py */
+   Tests: tests/package/page/test_transformer_js.py */
 
 export const BOS = 1;
 export const EOS = 2;

@@ -6,7 +6,7 @@ can run code when it is loaded.
 
 Paper: §5.3, 6.1
 Chapter: the_multi_gpu_trainer
-Tests: tests/training/test_checkpoint.py
+Tests: tests/package/training/test_checkpoint.py
 """
 
 import math
@@ -20,11 +20,16 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from transformer_lite.batching import DataPosition
 from transformer_lite.config import TrainConfig
-from transformer_lite.files import write_whole
 from transformer_lite.optimizer import adam, noam_schedule
-from transformer_lite.run_folder import RunFolder, training_path
+from transformer_lite.runs.files import write_whole
+from transformer_lite.runs.folder import RunFolder, training_path
+from transformer_lite.runs.weights import (
+    average,
+    load_weights,
+    save_weights,
+    weights_of,
+)
 from transformer_lite.training.distributed import ONE_CPU, Processes
-from transformer_lite.weights import average, load_weights, save_weights, weights_of
 
 RESUMABLE = 2
 """How many checkpoints keep the optimizer's state, which is twice the weights' size."""

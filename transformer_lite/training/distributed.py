@@ -2,7 +2,7 @@
 
 Paper: §5.2
 Chapter: the_multi_gpu_trainer
-Tests: tests/training/test_distributed.py
+Tests: tests/package/training/test_distributed.py
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Paper: §5
 Chapter: the_multi_gpu_trainer
-Tests: tests/training/test_run.py, tests/test_cli.py
+Tests: tests/package/training/test_run.py, tests/package/test_cli.py
 """
 
 import json
@@ -20,10 +20,10 @@ from torch import nn
 from transformer_lite.batching import BatchStream, batches_per_step, fixed_batches
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.files import only_process, write_whole
 from transformer_lite.model import Transformer
 from transformer_lite.precision import explained_out_of_memory
-from transformer_lite.run_folder import RunFolder
+from transformer_lite.runs.files import only_process, write_whole
+from transformer_lite.runs.folder import RunFolder
 from transformer_lite.training.distributed import join_processes
 from transformer_lite.training.trainer import OnValidation, Trainer
 
@@ -65,7 +65,7 @@ def train_recipe(
     Args:
         recipe: What to train, on what, and how.
         out: The run's folder.
-        samples: `inference.scores.ValidationSamples` shows and scores translations;
+        samples: `parsing.evaluation.validation_samples` shows and scores translations;
             without it a validation computes the loss alone.
         new_model: Makes the model, or another with its interface to compare it with.
 

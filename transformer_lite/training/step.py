@@ -2,7 +2,7 @@
 
 Paper: §5.1–5.4, 6.2, Table 2
 Chapter: 05_1_training_data_and_batching, the_multi_gpu_trainer, 06_2_model_variations
-Tests: tests/training/test_step.py, tests/training/test_trainer.py
+Tests: tests/package/training/test_step.py, tests/package/training/test_trainer.py
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Paper: §5
 Chapter: the_multi_gpu_trainer
-Tests: tests/training/test_trainer.py
+Tests: tests/package/training/test_trainer.py
 """
 
 import math
@@ -27,7 +27,8 @@ from transformer_lite.batching import Batch, BatchStream, StepBatches
 from transformer_lite.config import TrainConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.precision import choose_precision, matrix_products
-from transformer_lite.run_folder import Metrics, RunFolder
+from transformer_lite.runs.folder import Metrics, RunFolder
+from transformer_lite.runs.weights import save_weights, weights_of
 from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.distributed import ONE_CPU, Processes
 from transformer_lite.training.step import (
@@ -36,7 +37,6 @@ from transformer_lite.training.step import (
     train_step,
     validate,
 )
-from transformer_lite.weights import save_weights, weights_of
 
 OnValidation = Callable[[], dict[str, Any]]
 """Called after each validation; its record gets the values that are returned."""

@@ -1,0 +1,83 @@
+"""The page's folder holds all that it needs, and the weights are rounded as stated."""
+
+import re
+
+import pytest
+import torch
+from command_line import fails, run
+from javascript import run_javascript
+
+from transformer_lite.page.export import (
+    exported,
+    quantize,
+    rounded_to_8_bits,
+    write_page,
+)
+from transformer_lite.runs.folder import find_run
+from transformer_lite.runs.weights import read_weights
+
+
+def test_rounding_errs_by_half_a_step_of_each_row():
+    matrix = torch.randn(5, 40) * torch.tensor([[1e-3], [1], [100], [0], [1]])
+    numbers, scales = quantize(matrix)
+    error = (numbers * scales[:, None] - matrix).abs().amax(dim=1)
+    assert (error <= 0.5001 * matrix.abs().amax(dim=1) / 127).all()
+    assert numbers.abs().amax(dim=1).tolist() == [127, 127, 127, 0, 127]
+
+
+def test_vectors_are_not_rounded():
+    weights = {"bias": torch.randn(3), "matrix": torch.randn(2, 3)}
+    rounded = rounded_to_8_bits(weights)
+    assert rounded["bias"] is weights["bias"]
+    assert not torch.equal(rounded["matrix"], weights["matrix"])
+
+
+@pytest.mark.parametrize("bits", [8, 32])
+def test_unpacked_weights_are_those_that_were_packed(bits):
+    model = exported("multi30k_en_de", bits=bits)
+    weights = read_weights(find_run("multi30k_en_de").default_weights())
+    if bits == 8:
+        weights = rounded_to_8_bits(weights)
+    names = [name for name in weights if "layers.2" in name or "embedding" in name]
+    body = """
+        const parameters = worker.unpack(given.model);
+        return given.names.map((name) => parameters[name]);
+    """
+    found = run_javascript(body, {"model": model, "names": names})
+    for name, numbers in zip(names, found, strict=True):
+        expected = weights[name].float().flatten()
+        torch.testing.assert_close(torch.tensor(numbers), expected, msg=name)
+
+
+def test_the_folder_is_complete_and_asks_nobody(tmp_path):
+    run("page", "tatoeba_en_de", "--out", tmp_path / "page")
+    text = {
+        path.name: path.read_text("utf-8") for path in (tmp_path / "page").iterdir()
+    }
+    assert sorted(text) == ["index.html", "model.js", "page.css", "page.js"]
+    assert set(re.findall(r'(?:src|href)="([^"]+)"', text["index.html"])) == {
+        "page.css", "page.js", "data:,"
+    }  # fmt: skip
+    addresses = re.findall(r"https?://[^\"\s]+", text["page.js"] + text["page.css"])
+    assert set(addresses) == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    script = text["page.js"]
+    assert not re.search(r"^\s*(import|export) ", script, flags=re.M)
+    assert "_SOURCE" not in script
+
+
+def test_the_books_model_takes_at_most_8_mb():
+    assert len(exported("tatoeba_en_de_wide")["data"]) * 3 / 4 <= 8e6
+
+
+def test_bad_input_gets_one_line(tmp_path, capsys):
+    out = tmp_path / "page"
+    assert "holds no run" in fails(capsys, "page", tmp_path, "--out", out)
+    (tmp_path / "there").mkdir()
+    there = ("page", "tatoeba_en_de", "--out", tmp_path / "there")
+    assert "already there" in fails(capsys, *there)
+    assert not (tmp_path / "page").exists()
+
+
+def test_a_page_replaces_nothing(tmp_path):
+    with pytest.raises(ValueError, match="already there"):
+        write_page("tatoeba_en_de", tmp_path)

@@ -1,0 +1,62 @@
+"""The tokenizer in JavaScript gives the ids that sentencepiece gives."""
+
+import pytest
+from javascript import run_javascript
+
+from results.everyday import SENTENCES
+from transformer_lite.runs.folder import find_run
+from transformer_lite.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+
+TEXTS = (
+    *SENTENCES,
+    "",
+    " ",
+    "  two  spaces between, one behind ",
+    "no\ttab and no\nline feed",
+    "<s> </s> <unk> ▁ are no special pieces",
+    "emoji 😀😀 and 😀",
+    "고양이 猫 Straße Ωmega naïve é",
+    "Donaudampfschifffahrtsgesellschaftskapitän" * 3,
+    "1234567890 3.14 10,000 U.S.A. don't",
+)
+TREES = ("(S (NP the dog )NP (VP sleeps )VP )S", "(NP(NP )X (S)(", "(SINV (S")
+
+
+def both(name, texts):
+    """Sentencepiece's ids and texts, and those of JavaScript."""
+    tokenizer = Tokenizer.load(find_run(name).tokenizer)
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    ids = [tokenizer.encode(text) for text in texts]
+    body = """
+        const own = new tokenizer.Tokenizer(given.pieces, given.symbols);
+        return {
+          ids: given.texts.map((text) => own.encode(text)),
+          texts: given.ids.map((ids) => own.decode(ids)),
+        };
+    """
+    given = {"pieces": pieces, "symbols": tokenizer.symbols, "texts": texts}
+    found = run_javascript(body, {**given, "ids": ids})
+    return ids, [tokenizer.decode(one) for one in ids], found
+
+
+@pytest.mark.parametrize("name", ["tatoeba_en_de", "multi30k_en_de", "craft_parser"])
+def test_ids_and_texts_are_sentencepieces(name):
+    ids, texts, found = both(name, [*TEXTS, *TREES])
+    assert found["ids"] == ids
+    assert found["texts"] == texts
+
+
+def test_special_ids_give_no_text():
+    body = """
+        const own = new tokenizer.Tokenizer(given.pieces);
+        return own.decode(given.ids);
+    """
+    pieces = ["<pad>", "<s>", "</s>", "<unk>", "▁a", "b"]
+    given = {"pieces": pieces, "ids": [BOS, 4, 5, UNK, 4, EOS, PAD]}
+    assert run_javascript(body, given) == "ab ⁇  a"
+
+
+def test_symbols_are_those_of_training():
+    lines = ["(S a dog )S"] * 200
+    assert Tokenizer.train(lines, 16, symbols=["(S", ")S"]).symbols == ["▁(S", "▁)S"]
+    assert Tokenizer.train(lines, 16).symbols == []

@@ -1,0 +1,156 @@
+"""Files and folders appear whole or not at all; a lock lets one process in."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from transformer_lite.runs.files import (
+    new_folder,
+    only_process,
+    require_writable,
+    write_whole,
+)
+
+BUSY = "out: another process is at work"
+posix = pytest.mark.skipif(os.name != "posix", reason="sets permissions")
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Files
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "w.safetensors"
+    path.write_text("old")
+
+    def write(partial):
+        partial.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match=r"w\.safetensors: cannot .*disk full.*free some"):
+        write_whole(path, write)
+    assert names_in(tmp_path) == ["w.safetensors"]
+    assert path.read_text() == "old"
+
+
+def test_a_file_appears_only_when_it_is_whole(tmp_path):
+    path = tmp_path / "folder" / "w.safetensors"
+
+    def write(partial):
+        assert partial.parent == path.parent
+        assert not path.exists()
+        partial.write_text("whole")
+
+    write_whole(path, write)
+    assert path.read_text() == "whole"
+    assert names_in(path.parent) == ["w.safetensors"]
+
+
+@posix
+def test_weights_have_the_permissions_of_any_new_file(tmp_path):
+    (tmp_path / "w.partial").touch(0o600)  # left by a killed process
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "w", lambda p: save_file({"a": torch.ones(3)}, p))
+        (tmp_path / "new").write_text("by open()")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "w").stat().st_mode == (tmp_path / "new").stat().st_mode
+
+
+def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path):
+    (tmp_path / "there").write_text("old")
+    # A file of the user's, and one of an interrupted process.
+    others = ["there.partial", "there.test"]
+    for name in others:
+        (tmp_path / name).touch()
+    for name in ("there", "not_there"):
+        require_writable(tmp_path / name)
+    assert names_in(tmp_path) == ["there", *others]
+    assert (tmp_path / "there").read_text() == "old"
+
+
+def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"scores\.json: .* \(File exists"):
+        require_writable(tmp_path / "file" / "scores.json")
+    # The system refuses only the file itself.
+    with pytest.raises(ValueError, match=r"cannot be written \(File name too long"):
+        require_writable(tmp_path / ("x" * 250))
+    with pytest.raises(ValueError, match="a folder; give the name of a file"):
+        require_writable(tmp_path)
+    with pytest.raises(ValueError, match="a device; give the name of a file"):
+        require_writable(Path(os.devnull))
+
+
+# Folders
+
+
+def test_a_folder_appears_only_when_it_is_whole(tmp_path):
+    with new_folder(tmp_path / "out") as partial:
+        (partial / "a").write_text("whole")
+        assert not (tmp_path / "out").exists()
+    assert names_in(tmp_path) == ["out"]
+    assert names_in(tmp_path / "out") == ["a"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_a_remedy(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        ValueError, match=r"out: cannot be made \((Not a dir|File ex).*; give"
+    ):
+        with new_folder(tmp_path / "file" / "out"):
+            pass
+
+
+def test_an_error_leaves_nothing_of_a_folder(tmp_path):
+    def fail(partial):
+        (partial / "a").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "out") as partial:
+        fail(partial)
+    assert names_in(tmp_path) == []
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
+    with pytest.raises(ValueError, match="already there; delete"), new_folder(tmp_path):
+        pass
+    assert names_in(tmp_path) == []
+
+
+def test_a_folder_that_another_process_made_meanwhile_stays_as_it_is(tmp_path):
+    with (
+        pytest.raises(ValueError, match="out: already there; delete it"),
+        new_folder(tmp_path / "out"),
+    ):
+        (tmp_path / "out").mkdir()
+    assert names_in(tmp_path) == ["out"]
+    assert names_in(tmp_path / "out") == []
+
+
+# The lock
+
+
+def test_a_second_process_is_refused(tmp_path):
+    with only_process(tmp_path / "out.lock", BUSY):
+        with (
+            pytest.raises(ValueError, match=BUSY),
+            only_process(tmp_path / "out.lock", BUSY),
+        ):
+            pass
+
+
+def test_the_lock_is_given_back_after_an_error_and_its_file_stays(tmp_path):
+    with pytest.raises(KeyError), only_process(tmp_path / "out.lock", BUSY):
+        raise KeyError
+    assert names_in(tmp_path) == ["out.lock"]
+    with only_process(tmp_path / "out.lock", BUSY):
+        pass
+    assert names_in(tmp_path) == ["out.lock"]

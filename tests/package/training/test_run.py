@@ -1,0 +1,271 @@
+"""A run is put together from a recipe, and resumes only if it is the same."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from filelock import FileLock
+
+from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
+from transformer_lite.data.corpora import Corpus, SentencePair
+from transformer_lite.data.prepare import prepare
+from transformer_lite.inference import scores
+from transformer_lite.inference.scores import ValidationSamples
+from transformer_lite.runs.folder import RunFolder
+from transformer_lite.training import trainer
+from transformer_lite.training.run import train_recipe
+
+WORDS = "one two three four five six seven".split()
+TEXT = [" ".join(WORDS[i % 7 : i % 7 + 1 + i % 3]) for i in range(40)]
+PAIRS = [SentencePair(text, text) for text in TEXT]
+OTHER = [SentencePair(text[::-1], text[::-1]) for text in TEXT]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for name, pairs in (("one", PAIRS), ("other", OTHER)):
+        corpus = Corpus(name, {"train": pairs, "valid": pairs[:5]}, ("en", "ko"))
+        prepare(corpus, folder / name, 40, 64, skip_unusable=False)
+    return folder
+
+
+@pytest.fixture
+def recipe(data):
+    return Recipe(
+        data=data / "one",
+        model=ModelConfig(num_layers=1, d_model=6, d_ff=7, num_heads=2, max_len=64),
+        train=TrainConfig(
+            batch_tokens=60,
+            max_steps=4,
+            warmup_steps=3,
+            checkpoint_every=2,
+            validate_every=2,
+            precision="fp32",
+        ),
+        search=SearchConfig(max_extra=3),
+    )
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "run"
+
+
+def changed(recipe, part, **values):
+    return replace(recipe, **{part: replace(getattr(recipe, part), **values)})
+
+
+def recorded(out, name):
+    lines = (out / "metrics.jsonl").read_text().splitlines()
+    return [record[name] for record in map(json.loads, lines) if name in record]
+
+
+def contents(folder):
+    return {p: p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_a_run_knows_its_recipe_its_languages_and_the_vocabularys_size(recipe, out):
+    train_recipe(recipe, out)
+    assert RunFolder(out).recipe() == changed(recipe, "model", vocab_size=40)
+    assert RunFolder(out).training_data()["languages"] == ("en", "ko")
+
+
+def test_samples_are_scored_at_each_validation(recipe, out, capsys, monkeypatch):
+    found = scores.score(["a b c d"], ["a b c d"])
+    monkeypatch.setattr(scores, "score", lambda *_: found)
+    train_recipe(recipe, out, ValidationSamples)
+    assert [len(shown) for shown in recorded(out, "translations")] == [3, 3]
+    assert capsys.readouterr().err.count("  translation  ") == 6
+    assert recorded(out, "valid_bleu") == pytest.approx([100, 100])
+
+
+def test_the_seed_decides_where_a_run_begins(recipe, tmp_path):
+    found = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train_recipe(changed(recipe, "train", seed=seed, max_steps=1), tmp_path / name)
+        found += recorded(tmp_path / name, "train_loss")
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_run_announces_what_it_trains_on_what_and_how(recipe, out, capsys):
+    train_recipe(changed(recipe, "train", global_batch_tokens=120), out)
+    shown = capsys.readouterr().err
+    assert re.search(r"^[\d,]+ parameters, 40 pairs, 4 steps$", shown, re.M)
+    assert "1 × cpu, fp32; on each a step has 2 × 60 tokens at most\n" in shown
+    # 6^-0.5 · 3^-0.5, at the end of the warm-up.
+    assert "learning rate 2.4e-01 at its highest, in step 3\n" in shown
+
+
+@pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.7, False)])
+def test_a_rate_that_is_too_high_is_warned_of(recipe, out, capsys, scale, warned):
+    train_recipe(changed(recipe, "train", rate_scale=scale), out)
+    message = r"warning: this rate times d_model is 1\.4, .*warmup_steps"
+    assert bool(re.search(message, capsys.readouterr().err)) == warned
+
+
+def out_of_memory(*_):
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried 7 GiB.\nmore")
+
+
+def test_a_gpu_without_room_is_told_smaller_batches(recipe, out, monkeypatch):
+    message = r"no room for train.batch_tokens = 60; .* --train.batch-tokens 30 "
+    message += r"--train.global-batch-tokens 60.*\(CUDA out .* 7 GiB\.\)"
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train_step", out_of_memory)
+        with pytest.raises(MemoryError, match=message):
+            train_recipe(recipe, out)
+    remedy = changed(recipe, "train", batch_tokens=30, global_batch_tokens=60)
+    assert train_recipe(remedy, out)
+
+
+# Which folder
+
+
+def test_a_second_run_in_the_same_folder_is_refused(recipe, out):
+    out.mkdir()
+    message = r"run: another process .*--out"
+    with FileLock(out / ".lock"), pytest.raises(ValueError, match=message):
+        train_recipe(recipe, out)
+    assert not (out / "config.json").exists()
+    assert train_recipe(recipe, out)
+
+
+def test_a_file_in_the_place_of_the_run_is_named(recipe, out):
+    out.write_text("mine")
+    with pytest.raises(OSError, match=r"run: cannot be written to .*another --out"):
+        train_recipe(recipe, out)
+    assert out.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("config.json", "run.config.json: .*model_type"),
+        ("tokenizer.model", "run: is neither empty nor the folder of a run"),
+        ("thesis.tex", "run: is neither empty nor the folder of a run"),
+    ],
+)
+def test_a_folder_of_something_else_is_refused_and_left_untouched(
+    recipe, out, name, message
+):
+    out.mkdir()
+    (out / name).write_text('{"model_type": "bert"}')
+    before = contents(out)
+    with pytest.raises(ValueError, match=message):
+        train_recipe(recipe, out)
+    assert contents(out) == before
+
+
+def test_a_run_killed_before_its_first_file_was_whole_can_begin_again(recipe, out):
+    out.mkdir()
+    (out / "config.json.partial").write_text('{"mod')
+    assert train_recipe(recipe, out)
+
+
+# What may change when a run is resumed
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("model", {"d_ff": 11}),
+        ("train", {"seed": 7}),
+        ("train", {"batch_tokens": 50}),
+        ("train", {"label_smoothing": 0.0}),
+    ],
+)
+def test_a_run_does_not_resume_with_other_settings(recipe, out, part, values):
+    train_recipe(recipe, out)
+    before = contents(out)
+    ((name, value),) = values.items()
+    old = getattr(getattr(recipe, part), name)
+    message = rf"run: holds a run with {part}\.{name} = {old}, now it is {value}; give"
+    with pytest.raises(ValueError, match=message):
+        train_recipe(changed(recipe, part, **values), out)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("model", {"attention": "explicit"}),
+        ("train", {"checkpoint_every": 1}),
+        ("train", {"compile": True}),
+        ("train", {"cooldown_steps": 2}),
+        ("train", {"precision": "bf16"}),
+        ("train", {"validate_every": 4}),
+    ],
+)
+def test_a_run_resumes_with_what_costs_nothing(
+    recipe, out, monkeypatch, capsys, part, values
+):
+    # Layers whose types are checked, as in all tests, cannot be compiled.
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda *_, **__: None)
+    train_recipe(recipe, out)
+    more = changed(recipe, "train", max_steps=6)
+    capsys.readouterr()
+    assert train_recipe(changed(more, part, **values), out)
+    assert "train.max_steps is now 6, before 4\n" in capsys.readouterr().err
+    assert RunFolder(out).step_checkpoints()[-1].stem == "step-00000006"
+
+
+def test_a_run_does_not_resume_on_other_data(recipe, data, out):
+    train_recipe(recipe, out)
+    before = contents(out)
+    with pytest.raises(
+        ValueError, match=r"run: .*other training data, .*other has now"
+    ):
+        train_recipe(replace(recipe, data=data / "other"), out)
+    assert contents(out) == before
+
+
+def test_a_run_resumes_when_its_data_has_been_moved(recipe, out, tmp_path):
+    train_recipe(recipe, out)
+    moved = shutil.copytree(recipe.data, tmp_path / "moved")
+    assert train_recipe(replace(recipe, data=moved), out)
+
+
+def test_fewer_steps_than_a_run_has_are_refused_and_change_nothing(recipe, out):
+    train_recipe(recipe, out)
+    before = contents(out)
+    with pytest.raises(ValueError, match="max_steps = 2 is less than the 4 steps"):
+        train_recipe(changed(recipe, "train", max_steps=2), out)
+    assert contents(out) == before
+
+
+def test_the_highest_rate_is_announced_with_its_cooldown(recipe, out, capsys):
+    train_recipe(changed(recipe, "train", max_steps=6, cooldown_steps=6), out)
+    shown = capsys.readouterr().err
+    # 6^-0.5 · 3^-0.5 · 4/6: the rate falls from the first step on.
+    assert (
+        "rate 1.6e-01 at its highest, in step 3; falls to 0 over the last 6\n" in shown
+    )
+
+
+# What cannot be trained
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "message"),
+    [
+        ("model", {"vocab_size": 50}, r"vocab_size = 50 is not the 40 of .*one; "),
+        ("model", {"max_len": 3}, r"longer than model.max_len = 3; give a larger"),
+        ("train", {"batch_tokens": 3}, r"longer than train.batch_tokens = 3; give"),
+        # Without room for max_extra tokens no sample could be translated.
+        ("search", {"max_extra": 63}, r"no room to translate valid's \d+ tokens"),
+    ],
+)
+def test_what_the_data_does_not_fit_is_named(recipe, out, part, values, message):
+    with pytest.raises(ValueError, match=message):
+        train_recipe(changed(recipe, part, **values), out)
+    assert not out.exists()
+
+
+def test_missing_data_is_named_and_no_run_is_begun(recipe, out, tmp_path):
+    with pytest.raises(ValueError, match="nowhere: not a prepared corpus; run"):
+        train_recipe(replace(recipe, data=tmp_path / "nowhere"), out)
+    assert not out.exists()

@@ -1,0 +1,346 @@
+"""A run can be stopped anywhere and resumes as if nothing had happened."""
+
+import math
+import re
+import signal
+import time
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+import torch
+from small_runs import (
+    MODEL,
+    TRAIN,
+    before_step,
+    interrupt,
+    names,
+    records,
+    same_file,
+    same_weights,
+    saved_steps,
+    send,
+    start_script,
+    train,
+    trainer_of,
+    without_speed,
+)
+
+from transformer_lite.config import ModelConfig
+from transformer_lite.model import Transformer
+from transformer_lite.optimizer import noam_rate
+from transformer_lite.runs.folder import RunFolder, training_path
+from transformer_lite.runs.weights import load_weights, read_weights
+from transformer_lite.training import trainer
+from transformer_lite.training.checkpoint import load_training
+from transformer_lite.training.step import LossReport, train_step
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a run that nothing interrupted."""
+    run = tmp_path_factory.mktemp("whole")
+    train(run)
+    return run
+
+
+# A run that is interrupted
+
+
+def training_state(run):
+    """Return the last training state of a run, and Adam's moments apart from it."""
+    state = load_training(run / "checkpoints" / "step-00000011.training.pt")
+    return state, list(state.pop("optimizer")["state"].values())
+
+
+@pytest.mark.parametrize("steps", [(2,), (10,), (4, 3), (2, 2, 5)], ids=str)
+@pytest.mark.parametrize("how", ["crash", signal.SIGTERM])
+def test_a_broken_off_run_ends_as_a_whole_one(whole, tmp_path, monkeypatch, steps, how):
+    for step in steps:
+        interrupt(tmp_path, monkeypatch, step, how)
+    train(tmp_path)
+    for name in ("step-00000011", "best", "average"):
+        assert same_file(whole, tmp_path, name)
+    (expected, moments), (found, others) = map(training_state, (whole, tmp_path))
+    assert found == expected
+    assert len(moments) > 10
+    assert all(map(same_weights, moments, others))
+    assert without_speed(tmp_path) == without_speed(whole)
+    assert names(tmp_path) == names(whole)
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT] * 2])
+def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, capsys, numbers):
+    # torchrun passes Ctrl-C on, so that it comes twice within a moment.
+    before_step(monkeypatch, 5, send(*numbers))
+    assert not trainer_of(tmp_path).train()
+    said = capsys.readouterr().err
+    assert said.count("stopping after this step with a checkpoint; Ctrl-C again") == 1
+    folder = RunFolder(tmp_path)
+    path = folder.weights_after(5, stopped=True)
+    load_weights(Transformer(ModelConfig(**MODEL)), path)
+    assert load_training(training_path(path))["step"] == 5
+    assert not folder.average.exists()
+
+
+@pytest.mark.parametrize(
+    ("several", "after"), [(True, signal.SIG_IGN), (False, signal.SIG_DFL)]
+)
+def test_after_a_lost_process_sigterm_is_ignored(monkeypatch, several, after):
+    # torchrun sends it at once, and the error is still to be reported.
+    monkeypatch.setattr(trainer.dist, "is_initialized", lambda: several)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(RuntimeError), trainer.stop_signals():
+            raise RuntimeError("[gloo] Connection closed by peer")
+        assert signal.getsignal(signal.SIGTERM) == after
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+HANGING = """
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from small_runs import train
+from torch import distributed
+
+
+def hang():
+    print("hanging", flush=True)
+    # In here no line of Python runs, and so no handler of a signal.
+    distributed.HashStore().wait(["never"], timedelta(hours=1))
+
+
+train(Path(sys.argv[1]), on_validation=hang)
+"""
+
+
+def test_a_second_signal_after_a_second_ends_a_run_that_hangs(tmp_path):
+    with start_script(HANGING, tmp_path) as run:
+        try:
+            assert run.stdout.readline() == "hanging\n"
+            run.send_signal(signal.SIGINT)
+            while "stopping after this step" not in run.stderr.readline():
+                assert run.poll() is None
+            time.sleep(1.1)
+            run.send_signal(signal.SIGINT)
+            assert run.wait(timeout=60) == 130
+            assert "ended at once, without a checkpoint" in run.stderr.read()
+        finally:
+            run.kill()
+
+
+def test_other_signals_do_not_end_a_run(tmp_path, monkeypatch):
+    other = getattr(signal, "SIGUSR1", signal.SIGINT + 100)
+    before = signal.signal(other, lambda *_: None)
+    before_step(monkeypatch, 5, send(other))
+    before_step(monkeypatch, 6, lambda _: time.sleep(1.1))
+    before_step(monkeypatch, 7, send(other))
+    try:
+        assert trainer_of(tmp_path).train()
+    finally:
+        signal.signal(other, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_signals_old_handler_is_back_after_the_run(tmp_path, monkeypatch, number):
+    before = signal.getsignal(number)
+    interrupt(tmp_path, monkeypatch, 5, number)
+    assert signal.getsignal(number) == before
+
+
+def test_a_signal_in_the_last_step_still_finishes_the_run(tmp_path, monkeypatch):
+    before_step(monkeypatch, 11, send(signal.SIGTERM))
+    assert trainer_of(tmp_path).train()
+    assert "average.safetensors" in names(tmp_path)
+
+
+def test_training_a_finished_run_again_changes_nothing(tmp_path):
+    train(tmp_path)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    train(tmp_path)
+    assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+
+def test_a_finished_run_resumes_when_it_is_given_more_steps(tmp_path, whole):
+    train(tmp_path, max_steps=6)
+    train(tmp_path, max_steps=11)
+    assert same_file(whole, tmp_path)
+
+
+def test_a_run_that_had_cooled_down_goes_on_at_the_rate_of_its_new_end(tmp_path, whole):
+    train(tmp_path, max_steps=6, cooldown_steps=2)
+    train(tmp_path, max_steps=11)
+    rates, expected = (
+        [record["rate"] for record in records(run, "rate")] for run in (tmp_path, whole)
+    )
+    assert rates[5] < expected[5]
+    assert rates[6:] == expected[6:]
+
+
+@pytest.mark.parametrize(("first", "then"), [("fp32", "fp16"), ("fp16", "fp32")])
+def test_a_run_resumes_in_another_precision(tmp_path, monkeypatch, first, then):
+    interrupt(tmp_path, monkeypatch, 5, signal.SIGTERM, precision=first)
+    made = train(tmp_path, precision=then)
+    assert made.state.step == 11
+    assert made.state.scaler.is_enabled() == (then == "fp16")
+
+
+# What a run leaves
+
+
+def test_a_run_leaves_its_last_checkpoints_and_nothing_half_written(whole):
+    assert not list(whole.rglob("*.partial"))
+    assert names(whole) == [
+        "average.safetensors",
+        "best.safetensors",
+        "step-00000009.safetensors",
+        "step-00000009.training.pt",
+        "step-00000011.safetensors",
+        "step-00000011.training.pt",
+    ]
+
+
+def test_resuming_removes_the_average_of_an_earlier_end(tmp_path, monkeypatch):
+    train(tmp_path, max_steps=3)
+    assert names(tmp_path, "average.safetensors")
+    interrupt(tmp_path, monkeypatch, 2, "crash")
+    assert not names(tmp_path, "average.safetensors")
+
+
+def test_the_best_checkpoint_has_the_lowest_loss_of_all_sessions(tmp_path, monkeypatch):
+    losses = iter([5.0, 3.0, 4.0, 3.5, 3.25, 6.0])
+    monkeypatch.setattr(
+        trainer, "validate", lambda *_: LossReport(next(losses), 1.0, 7)
+    )
+    often = {"checkpoint_every": 2, "average_checkpoints": 50}
+    interrupt(tmp_path, monkeypatch, 7, "crash", **often)
+    train(tmp_path, **often)
+    folder = RunFolder(tmp_path)
+    best, fourth = map(read_weights, (folder.best, folder.weights_after(4)))
+    assert same_weights(best, fourth)
+
+
+def test_metrics_have_one_record_for_each_step_and_each_validation(whole):
+    steps, validations = (
+        [record["step"] for record in records(whole, name)]
+        for name in ("train_loss", "valid_loss")
+    )
+    assert steps == list(range(1, 12))
+    assert validations == [2, 4, 6, 8, 10, 11]
+
+
+def test_rates_are_those_of_equation_3_and_cool_down_if_asked(tmp_path):
+    train(tmp_path, cooldown_steps=4)
+    rates = [record["rate"] for record in records(tmp_path, "rate")]
+    shares = [*[1] * 8, 3 / 4, 2 / 4, 1 / 4]
+    expected = [noam_rate(n, MODEL["d_model"], 5) * s for n, s in enumerate(shares, 1)]
+    assert rates == pytest.approx(expected)
+
+
+def test_what_a_validation_callback_finds_in_evaluation_mode_is_recorded(tmp_path):
+    made = trainer_of(
+        tmp_path, on_validation=lambda: {"mode": made.model.training, "text": ["schön"]}
+    )
+    made.train()
+    found = [(record["mode"], record["text"]) for record in records(tmp_path, "text")]
+    assert found == [(False, ["schön"])] * 6
+    assert made.model.training
+
+
+def test_dropout_is_on_in_training(tmp_path, whole):
+    made = trainer_of(tmp_path)
+    for module in made.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    made.train()
+    assert not same_file(whole, tmp_path)
+
+
+# Losses that are no numbers, and fp16
+
+
+def spoil(model, value=math.nan):
+    with torch.no_grad():
+        model.encoder.embedding.weight.fill_(value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_ends_the_run(whole, tmp_path, monkeypatch, value):
+    epoch, batch = next(islice(trainer_of(tmp_path).stream.steps(), 7, None)).position
+    place = f"after batch {batch} of epoch {epoch + 1}"
+    rate = f"{noam_rate(8, MODEL['d_model'], TRAIN['warmup_steps']):.2e}"
+    message = rf"step 8: .*nan.* rate {rate}, {place}; .*train\.rate_scale"
+    with monkeypatch.context() as patch:
+        before_step(patch, 8, lambda model: spoil(model, value))
+        with pytest.raises(FloatingPointError, match=message):
+            trainer_of(tmp_path).train()
+    assert saved_steps(tmp_path) == [3, 6]
+    train(tmp_path)  # the checkpoints stand
+    assert same_file(whole, tmp_path)
+
+
+def test_a_loss_too_large_for_a_perplexity_does_not_end_the_run(tmp_path, monkeypatch):
+    def large(*arguments):
+        return replace(train_step(*arguments), loss=2000.0, nll=2000.0)
+
+    monkeypatch.setattr(trainer, "train_step", large)
+    assert trainer_of(tmp_path).train()
+
+
+def test_a_step_beyond_fp16s_range_is_counted_and_left_out(tmp_path, monkeypatch):
+    made = trainer_of(tmp_path, precision="fp16")
+    scaler = made.state.scaler
+    before_step(monkeypatch, 4, lambda _: scaler.update(new_scale=2.0**60))
+    assert made.train()
+    skipped = [record["skipped_steps"] for record in records(tmp_path, "train_loss")]
+    assert skipped[:3] == [0, 0, 0]
+    assert skipped[-1] >= 1
+
+
+def test_fp16_ends_the_run_when_no_scale_helps(tmp_path, monkeypatch):
+    before_step(monkeypatch, 4, spoil)
+    with pytest.raises(FloatingPointError, match="loss is nan"):
+        trainer_of(tmp_path, precision="fp16", max_steps=200).train()
+
+
+# The caller's model
+
+
+COMPILED = """
+import sys
+from pathlib import Path
+
+import torch
+from small_runs import train
+from torch._dynamo.utils import counters
+
+from transformer_lite.layers import DecoderLayer, EncoderLayer
+
+
+def compile_layer(layer, dynamic):
+    # Traced as for any backend; this one needs no C++ compiler.
+    torch.nn.Module.compile(layer, backend="aot_eager", dynamic=dynamic)
+
+
+for kind in (EncoderLayer, DecoderLayer):
+    kind.compile = compile_layer
+model = train(Path(sys.argv[1]), compile=True).model
+print("graphs", counters["stats"]["unique_graphs"])
+model.double()(torch.full((2, 3), 5), torch.full((2, 4), 5))
+print("graphs", counters["stats"]["unique_graphs"])
+"""
+
+
+def test_compiled_layers_learn_the_same_and_compile_nothing_afterwards(whole, tmp_path):
+    with start_script(COMPILED, tmp_path) as process:
+        said, errors = process.communicate()
+    assert process.returncode == 0, errors
+    in_training, afterwards = map(int, re.findall(r"graphs (\d+)", said))
+    assert 2 <= in_training <= 4  # of two kinds, in training and in validation
+    assert in_training == afterwards  # though float64 would ask for new ones
+    runs = (tmp_path, whole)
+    found, expected = ([r["train_loss"] for r in records(run, "rate")] for run in runs)
+    assert found == pytest.approx(expected, rel=0.05)

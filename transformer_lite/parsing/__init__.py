@@ -1,0 +1,1 @@
+"""Constituency parsing as translation into trees (Section 6.3)."""

@@ -1,0 +1,84 @@
+"""Treebanks as corpora: sentences, and their trees as the model writes them.
+
+Paper: §6.3
+Chapter: 06_3_english_constituency_parsing
+Tests: tests/package/parsing/test_treebank.py
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformer_lite.data.corpora import (
+    Corpus,
+    SentencePair,
+    UnusablePair,
+    lines_of,
+)
+from transformer_lite.parsing.trees import TreeForm, linearized, normalized, read_trees
+
+
+@dataclass(frozen=True)
+class TreeFiles:
+    """UTF-8 files of trees in brackets, plain or gzipped, one after the other."""
+
+    paths: tuple[Path, ...]
+
+    def __iter__(self) -> Iterator[SentencePair | UnusablePair]:
+        """Yield the words of each tree and its tokens with tags.
+
+        Raises:
+            ValueError: A file cannot be read, is not UTF-8 or has no tree, or a bracket
+                is missing.
+        """
+        for path in self.paths:
+            number = 0
+            for number, tree in read_trees(_text_of(path), str(path)):
+                place, kept = f"{path}, line {number}", normalized(tree)
+                if kept is None:
+                    yield UnusablePair("no word", place, "remove this tree")
+                else:
+                    words = " ".join(kept.words())
+                    yield SentencePair(words, " ".join(linearized(kept)), place)
+            if number == 0:
+                raise ValueError(f"{path}: no tree; give a file with trees")
+
+
+def _text_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, all of which have to be UTF-8."""
+    for line in lines_of(path):
+        if isinstance(line, UnusablePair):
+            raise ValueError(str(line))
+        yield line
+
+
+@dataclass(frozen=True)
+class TreeCorpus(Corpus):
+    """Sentences and their trees, which the model writes in one form."""
+
+    form: TreeForm = field(default_factory=TreeForm)
+
+    def encodable(self, pair: SentencePair) -> tuple[str, str]:
+        """Return the sentence, and its tree written in the corpus's form."""
+        return pair.source, " ".join(self.form.tokens(pair.source, pair.target))
+
+    def symbols(self, pair: SentencePair) -> Iterable[str]:
+        """Return the brackets of a tree, and its tags where they are its leaves."""
+        return self.form.symbols(self.form.tokens(pair.source, pair.target))
+
+
+def corpus_of_trees(
+    given: Mapping[str, Sequence[Path]],
+    language: str = "",
+    form: TreeForm | None = None,
+) -> TreeCorpus:
+    """Make a corpus of one's own files of trees in brackets (Section 6.3).
+
+    Args:
+        given: For each split any number of files.
+        language: Code of the words' language.
+        form: How a model writes the trees; by default with tags, as the authors' code.
+    """
+    form = form or TreeForm()
+    splits = {split: TreeFiles(tuple(paths)) for split, paths in given.items()}
+    return TreeCorpus("trees", splits, (language, form.language), form)

@@ -1,0 +1,136 @@
+"""Files and folders that appear whole or not at all, and one process at a time.
+
+Paper: –
+Chapter: the_multi_gpu_trainer
+Tests: tests/package/runs/test_files.py
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
+
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file beside `path`, and rename it when it is whole.
+
+    Raises:
+        OSError: The disk is full or the folder may not be written to. What was at
+            `path` is untouched.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)  # a killed process may have left one
+        partial.touch()
+        mode = partial.stat().st_mode
+        write(partial)
+        partial.chmod(mode)  # safetensors lets only the owner read its files
+        with partial.open("r+b") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        # PyTorch and safetensors have errors of their own for a full disk.
+        raise OSError(
+            f"{path}: cannot be written ({error}); free some disk space or change the "
+            "permissions, then try again; existing files are unchanged"
+        ) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def require_writable(path: Path) -> None:
+    """Check that a file can be written, before hours of work depend on it.
+
+    Raises:
+        ValueError: The path is a folder or a device, or its folder may not be written
+            to.
+    """
+    if path.exists() and not path.is_file():
+        kind = "folder" if path.is_dir() else "device"
+        raise ValueError(f"{path}: a {kind}; give the name of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(prefix=path.name, dir=path.parent):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"{path}: cannot be written ({_reason(error)}); give another file"
+        ) from error
+
+
+def require_new(out: Path) -> None:
+    """Check that a folder can be made: it has a name, and nothing has that name yet.
+
+    Raises:
+        ValueError: It has no name, or exists.
+    """
+    if not out.name:
+        raise ValueError(f'"{out}" is not a name for a new folder; give another')
+    if out.exists():
+        raise ValueError(f"{out}: already there; delete it or give another folder")
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Yield a folder to fill; rename it to `out` at the end, or delete it on an error.
+
+    Raises:
+        ValueError: `out` has no name, or exists.
+    """
+    require_new(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        beside = TemporaryDirectory(
+            prefix=f"{out.name}.", suffix=".partial", dir=out.parent
+        )
+    except OSError as error:
+        raise ValueError(
+            f"{out}: cannot be made ({_reason(error)}); give another folder, or "
+            "change the permissions"
+        ) from error
+    with beside as folder:
+        partial = Path(folder, out.name)  # others may read it, unlike the one around it
+        partial.mkdir()
+        yield partial
+        require_new(out)  # another process may have been faster
+        partial.rename(out)
+
+
+@contextmanager
+def only_process(path: Path, busy: str) -> Iterator[None]:
+    """Let one process at a time into the block.
+
+    The operating system frees the lock when a process ends, even if it is killed. The
+    empty lock file stays: removing it would let two processes hold a lock each.
+
+    Args:
+        path: The lock file. Missing folders above it are made.
+        busy: The error's message if another process is in the block.
+
+    Raises:
+        ValueError: Another process is in the block.
+        OSError: The folder may not be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path).acquire(timeout=0)
+    except Timeout:
+        raise ValueError(busy) from None
+    except OSError as error:
+        raise OSError(
+            f"{path.parent}: cannot be written to ({_reason(error)}); give another "
+            "--out, or change the folder's permissions"
+        ) from error
+    with lock:
+        yield
+
+
+def _reason(error: BaseException) -> str:
+    """Return what the operating system says of an error, without the path."""
+    return getattr(error, "strerror", None) or str(error)

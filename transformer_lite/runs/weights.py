@@ -1,0 +1,106 @@
+"""Weights in files: saved, loaded, and averaged over checkpoints.
+
+The files are safetensors, which cannot run code when they are loaded.
+
+Paper: §6.1
+Chapter: 06_1_machine_translation, the_multi_gpu_trainer
+Tests: tests/package/runs/test_weights.py
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from transformer_lite.runs.files import write_whole
+
+Weights = dict[str, Tensor]
+
+
+def weights_of(model: nn.Module) -> Weights:
+    """Return the model's parameters by name, the shared matrix once."""
+    return {name: tensor.detach() for name, tensor in model.named_parameters()}
+
+
+def save_weights(path: Path, weights: Weights) -> None:
+    """Write weights; `path` never holds half a file."""
+    contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
+    write_whole(path, lambda partial: save_file(contiguous, partial))
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Put the weights at `path` into the model.
+
+    Raises:
+        ValueError: The file is damaged, or belongs to a model of another shape.
+    """
+    weights, own = read_weights(path), weights_of(model)
+    theirs, ours = _shapes(weights), _shapes(own)
+    for name in theirs | ours:
+        if theirs.get(name) != ours.get(name):
+            raise ValueError(
+                f"{path}: {name} is {theirs.get(name, 'missing')} in the file and "
+                f"{ours.get(name, 'missing')} in the model; take the config.json and "
+                "the checkpoints of one and the same run"
+            )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])
+
+
+def read_weights(path: Path) -> Weights:
+    """Read the weights at `path`, by name.
+
+    Raises:
+        ValueError: The file is missing or damaged.
+    """
+    try:
+        weights = load_file(path)
+        for name, tensor in weights.items():
+            if not tensor.isfinite().all():
+                raise ValueError(f"{name} has values that are not finite")
+        return weights
+    except (SafetensorError, OSError, ValueError) as error:
+        if not path.exists():
+            raise ValueError(
+                f"{path}: no such checkpoint; check the path, or, if the run is "
+                "still training and has deleted it, repeat the command"
+            ) from None
+        if path.match("checkpoints/*.safetensors"):
+            remedy = "delete it, and the one before it takes its place"
+        else:
+            remedy = "name a .safetensors file of a run's checkpoints"
+        raise ValueError(
+            f"{path}: the checkpoint is damaged ({error}); {remedy}"
+        ) from error
+
+
+def average(paths: Sequence[Path]) -> Weights:
+    """Return the mean of several checkpoints' weights (Section 6.1).
+
+    Sums are in float64, and one file is in memory at a time.
+
+    Raises:
+        ValueError: A file is damaged, the files belong to different models, or there
+            are none.
+    """
+    if not paths:
+        raise ValueError("no checkpoints to average; train to a checkpoint first")
+    total = {name: tensor.double() for name, tensor in read_weights(paths[0]).items()}
+    for path in paths[1:]:
+        weights = read_weights(path)
+        if _shapes(weights) != _shapes(total):
+            raise ValueError(
+                f"{path}: has other shapes than {paths[0]}; average checkpoints of "
+                "one run"
+            )
+        for name, tensor in weights.items():
+            total[name] += tensor
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def _shapes(weights: Weights) -> dict[str, list[int]]:
+    return {name: list(tensor.shape) for name, tensor in weights.items()}

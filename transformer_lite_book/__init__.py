@@ -1,0 +1,1 @@
+"""What only the chapters use: figures, recordings, and the models before this one."""

@@ -1,0 +1,117 @@
+"""Results of the book's long trainings, and small models that it trained.
+
+results/runs.py of the repository lists the trainings. Each has a file with its
+configuration, commit, hardware and outputs. The small models translate the toy corpus.
+They differ only in their seed. The toy grammar knows which noun each "it" stands for,
+so a chapter can count how often a head attends to it.
+
+Paper: §6, Figures 3–5
+Chapter: 06_1_machine_translation, 06_2_model_variations, attention_visualizations
+Tests: tests/book/test_recordings.py
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from transformer_lite.batching import Batch
+from transformer_lite.config import ModelConfig
+from transformer_lite.data.toy import ToyPair, generate_pairs
+from transformer_lite.model import Transformer
+from transformer_lite.runs.weights import weights_of
+
+FOLDER = Path(__file__).parent
+DIGEST = FOLDER / "results.json"
+"""Written by book/tools/make_results.py from the files in results/."""
+HEADS = FOLDER / "heads.safetensors"
+"""Five small translators of the toy corpus, trained by results/heads.py."""
+TRAIN_PAIRS = 8_000
+"""The small translators were trained on the first of `pronoun_pairs`, this many."""
+
+
+def stored_runs(experiment: str) -> list[dict[str, Any]]:
+    """Return the results of an experiment, one for each seed.
+
+    Args:
+        experiment: Its name, such as "multi30k_en_de" or "table_3/base".
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    return _stored("runs", experiment)
+
+
+def stored_decoding(split: str) -> dict[str, dict[str, Any]]:
+    """Return the scores of each way to decode one model on a split, by its name.
+
+    Raises:
+        ValueError: It was not decoded.
+    """
+    return _stored("decoding", split)
+
+
+def _stored(kind: str, name: str) -> Any:
+    stored = json.loads(DIGEST.read_text(encoding="utf-8"))[kind]
+    if name not in stored:
+        raise ValueError(f"no result for {name}; there are {', '.join(stored)}")
+    return stored[name]
+
+
+def pronoun_pairs() -> Iterator[ToyPair]:
+    """Yield, without end, pairs of the toy corpus in which "it" stands for a noun."""
+    return (pair for pair in generate_pairs(seed=1) if pair.antecedents)
+
+
+def lowered(words: Sequence[str]) -> list[str]:
+    """Return the words as the models know them: in lower case."""
+    return [word.lower() for word in words]
+
+
+def toy_config(vocab_size: int) -> ModelConfig:
+    """Return the models' shape: two layers of four heads, 48 wide."""
+    return ModelConfig(
+        vocab_size=vocab_size,
+        num_layers=2,
+        d_model=48,
+        d_ff=192,
+        num_heads=4,
+        dropout=0.0,
+        max_len=64,
+    )
+
+
+def toy_words() -> list[str]:
+    """Return the models' vocabulary: the word of each id."""
+    with safe_open(HEADS, "pt") as recording:
+        return json.loads(recording.metadata()["words"])
+
+
+def toy_models() -> dict[int, Transformer]:
+    """Load the trained models, in evaluation mode, by their seeds."""
+    models = {}
+    with safe_open(HEADS, "pt") as recording:
+        metadata = recording.metadata()
+        config = toy_config(len(json.loads(metadata["words"])))
+        for seed in json.loads(metadata["seeds"]):
+            model = models[seed] = Transformer(config).eval()
+            for name, tensor in weights_of(model).items():
+                tensor.copy_(recording.get_tensor(f"{seed}.{name}"))
+    return models
+
+
+def toy_batch(pairs: Sequence[ToyPair], words: Sequence[str]) -> Batch:
+    """Make a batch of the pairs, with an id for each whole word.
+
+    Raises:
+        ValueError: A word is not in the vocabulary.
+    """
+    ids = {word: i for i, word in enumerate(words)}
+    try:
+        src = [[ids[word] for word in lowered(pair.source_words)] for pair in pairs]
+        tgt = [[ids[word] for word in lowered(pair.target_words)] for pair in pairs]
+        return Batch.from_ids(src, tgt)
+    except KeyError as error:
+        raise ValueError(f"no word of the toy corpus: {error}") from error

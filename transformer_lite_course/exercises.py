@@ -1,0 +1,71 @@
+"""The checks below a chapter's exercises: each says "correct", or "not yet" and why.
+
+Paper: §3, 5.1, 5.3–5.4, 6.1
+Chapter: 03_model_architecture
+Tests: tests/course/test_verdicts.py
+"""
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from numbers import Real
+from textwrap import fill
+from typing import Any
+
+import torch
+
+from transformer_lite_course.comparing import Fault, require
+
+WIDTH = 80
+"""Characters in a line of the page."""
+
+
+def check(body: Callable[[Any], None]) -> Callable[[Any], bool]:
+    """Make a function that raises for a wrong answer into one that says its verdict.
+
+    Args:
+        body: Takes a reader's answer, such as a function. Whatever it or the answer
+            raises means that the answer is wrong.
+
+    Returns:
+        A function that prints the verdict and returns whether the answer is right.
+    """
+
+    @wraps(body)
+    def checked(answer: Any) -> bool:
+        try:
+            body(answer)
+        except Fault as fault:
+            verdict = f"not yet: {fault}"
+        except Exception as error:
+            verdict = f"not yet: the code stops with {type(error).__name__}: {error}"
+        else:
+            verdict = "correct"
+        print(fill(verdict, WIDTH))
+        return verdict == "correct"
+
+    return checked
+
+
+def require_number(
+    what: str, found: object, expected: Real, tolerance: float = 1e-4
+) -> None:
+    """Compare a number with the right one.
+
+    Args:
+        what: What the number is, as the subject of a sentence in the singular.
+        found: The reader's; a tensor with one element is a number, too.
+        expected: The right one. An integer must be met exactly.
+        tolerance: How far another number may be off, as a share of the right one; or,
+            close to zero, absolutely.
+
+    Raises:
+        Fault: The numbers differ, or what was found is no number.
+    """
+    if isinstance(found, torch.Tensor) and found.numel() == 1:
+        found = found.item()
+    if isinstance(found, bool) or not isinstance(found, Real):
+        raise Fault(f"{what} is of type {type(found).__name__}; return a number.")
+    limit = 0.0 if isinstance(expected, int) else tolerance
+    close = math.isclose(found, expected, rel_tol=limit, abs_tol=limit)
+    require(close, f"{what} is wrong.")
