@@ -209,6 +209,7 @@ def record(run: Run, at: str, diverged: bool = False) -> None:
         "corpus": corpus_of(run),
         "recipe": run.recipe,
         "model": run.model,
+        **({"ramp": run.ramp} if run.ramp else {}),
         "configuration": json.loads(json.dumps(asdict(recipe), default=str)),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "commits": [*dict.fromkeys(session["commit"] for session in sessions)],

@@ -13,10 +13,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
+from unittest.mock import patch
 
 import tyro
 
@@ -25,8 +28,10 @@ from results.conditions import ROOT, checksums, commit, require_clean
 from results.files import read_json
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
-from transformer_lite import cli
+from transformer_lite import cli, optimizer
+from transformer_lite.config import Recipe
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.optimizer import noam_rate
 from transformer_lite.parsing.evaluation import validation_samples
 from transformer_lite.runs.files import only_process
 from transformer_lite.runs.folder import RunFolder
@@ -34,6 +39,9 @@ from transformer_lite.training.run import train_recipe
 
 STOPPED = 130
 """Exit status of a run that a signal stopped."""
+
+STAGE = 2_500
+"""So many steps a run takes before it is asked whether its perplexity is flat."""
 
 
 def prepare(corpus: str) -> None:
@@ -79,10 +87,11 @@ def make(run: Run) -> bool:
             return True  # another process has made it meanwhile
         if run.begins_with and not run.folder.exists():
             _begin_with(run)
-        with evidence.session(run, at):
+        with evidence.session(run, at), ramp(run.ramp):
             try:
-                if not train_recipe(
-                    run.settings(), run.folder, samples, MODELS[run.model]
+                if not all(
+                    train_recipe(recipe, run.folder, samples, MODELS[run.model])
+                    for recipe in stages(run)
                 ):
                     return False
             except FloatingPointError as error:  # and again, were it to be repeated
@@ -90,6 +99,56 @@ def make(run: Run) -> bool:
                 diverged = True
         evidence.record(run, at, diverged)
     return True
+
+
+@contextmanager
+def ramp(steps: int | None) -> Iterator[None]:
+    """Let the learning rate rise to its peak in so many steps, and wait there.
+
+    From where that of Equation 3 falls, the two are equal. With None they always are.
+    """
+
+    def rate(step: int, d_model: int, warmup: int) -> float:
+        rest = noam_rate(max(step, warmup), d_model, warmup)
+        return rest * min(1.0, step / (steps or warmup))
+
+    with patch.object(optimizer, "noam_rate", rate if steps else noam_rate):
+        yield
+
+
+def stages(run: Run) -> Iterator[Recipe]:
+    """Yield the recipes by which a run is trained, one after another.
+
+    Most have one. A run until its perplexity is flat has several of the same length
+    without a cooldown, and a last one that is nothing else.
+    """
+    recipe = run.settings()
+    if run.until_flat:
+        while not (end := flat_after(evidence.curve_of(run))):
+            steps = (RunFolder(run.folder).steps_taken() // STAGE + 1) * STAGE
+            train = replace(recipe.train, max_steps=steps, cooldown_steps=0)
+            yield replace(recipe, train=train)
+        train = replace(recipe.train, max_steps=end + STAGE, cooldown_steps=STAGE)
+        recipe = replace(recipe, train=train)
+    yield recipe
+
+
+def flat_after(curve: Sequence[Mapping[str, float]]) -> int | None:
+    """Return after how many steps the validation perplexity has stopped falling.
+
+    It has at the end of the first stage that lowers the lowest one by less than a
+    hundredth. Before that the answer is None.
+    """
+    for end in range(2 * STAGE, (curve[-1]["step"] if curve else 0) + 1, STAGE):
+        before = lowest_perplexity(curve, end - STAGE)
+        if lowest_perplexity(curve, end) > 0.99 * before:
+            return end
+    return None
+
+
+def lowest_perplexity(curve: Sequence[Mapping[str, float]], step: int) -> float:
+    """Return what a run would have reached, had it been stopped after this step."""
+    return min(point["valid_perplexity"] for point in curve if point["step"] <= step)
 
 
 def _begin_with(run: Run) -> None:

@@ -4,12 +4,15 @@ All have the interface of `transformer_lite.model.Transformer`, so one trainer, 
 and one search serve them all.
 """
 
+import math
 from collections.abc import Callable
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from transformer_lite.attention import MultiHeadAttention, fused_attention
 from transformer_lite.config import ModelConfig
+from transformer_lite.embeddings import Embedding
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
 from transformer_lite.runs.folder import PRETRAINED, RunFolder
@@ -103,6 +106,91 @@ class PreNorm(Transformer):
             stack.layers = layers
 
 
+def undivided(query: Tensor, *inputs: Tensor | bool | None) -> Tensor:
+    """Do Equation 1 without the division by √d_k."""
+    return fused_attention(query * math.sqrt(query.size(-1)), *inputs)
+
+
+def unmasked(query: Tensor, key: Tensor, value: Tensor, *_: Tensor | bool) -> Tensor:
+    """Do Equation 1 for every key, that of padding too."""
+    return fused_attention(query, key, value)
+
+
+class WithoutRoot(Transformer):
+    """The Transformer with scores that are not divided by √d_k."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        for part in self.modules():
+            if isinstance(part, MultiHeadAttention):
+                part.attention = undivided
+
+
+class WithoutPaddingMask(Transformer):
+    """The Transformer that attends to the source's padding, too."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        for layer in self.encoder.layers:
+            layer.self_attention.attention = unmasked
+        for layer in self.decoder.layers:
+            layer.cross_attention.attention = unmasked
+
+
+class TwoMatrices(Embedding):
+    """A matrix that scores tokens, and another one that embeds them."""
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__(vocab_size, d_model)
+        self.input = Embedding(vocab_size, d_model)
+
+    def forward(
+        self, ids: Int[Tensor, "batch len"]
+    ) -> Float[Tensor, "batch len d_model"]:
+        """Return the tokens' rows of the matrix that embeds, times √d_model."""
+        return self.input(ids)
+
+
+class ThreeMatrices(Transformer):
+    """The Transformer with a matrix each for source, target and output."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.decoder.embedding = TwoMatrices(config.vocab_size, config.d_model)
+
+
+class NoSublayer(nn.Module):
+    """Stands where a sub-layer is left out: its vectors pass unchanged."""
+
+    def forward(self, x: Tensor, _: Tensor | None = None) -> Tensor:
+        """Return the vectors that came from the sub-layer before."""
+        return x
+
+
+class HeadsForFeedForward(Transformer):
+    """The Transformer with further heads in place of its feed-forward networks.
+
+    A feed-forward network has as many weights as d_ff / 2 d_k heads. The attentions of
+    its layer share them: one in the encoder, two in the decoder.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        d_model, d_k = config.d_model, config.d_model // config.num_heads
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.feed_forward = layer.after_feed_forward = NoSublayer()
+            parts = layer.named_children()
+            names = [
+                name for name, part in parts if isinstance(part, MultiHeadAttention)
+            ]
+            heads = config.num_heads + config.d_ff // (2 * d_k * len(names))
+            for name in names:
+                attention = MultiHeadAttention(d_model, heads, d_k, d_k)
+                for matrix in attention.parameters():
+                    nn.init.xavier_uniform_(matrix)
+                setattr(layer, name, attention)
+
+
 def parser(config: ModelConfig) -> Transformer:
     """Make the parser that comes with the package, to be trained on.
 
@@ -116,6 +204,10 @@ def parser(config: ModelConfig) -> Transformer:
 MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "Transformer": Transformer,
     "pre-norm": PreNorm,
+    "without root": WithoutRoot,
+    "without padding mask": WithoutPaddingMask,
+    "three matrices": ThreeMatrices,
+    "heads for feed-forward": HeadsForFeedForward,
     "recurrent": Recurrent,
     "recurrent with attention": RecurrentWithAttention,
     "parser": parser,

@@ -27,6 +27,8 @@ def _trees(treebank: str, *more: str) -> str:
 
 CORPORA = {
     "multi30k_en_de": "multi30k --source en --target de --vocab-size 4000",
+    "multi30k_en_de_1000": "multi30k --source en --target de --vocab-size 1000",
+    "multi30k_en_de_16000": "multi30k --source en --target de --vocab-size 16000",
     "multi30k_de_en": "multi30k --source de --target en --vocab-size 4000",
     "multi30k_en_fr": "multi30k --source en --target fr --vocab-size 4000",
     "toy": "toy",
@@ -66,6 +68,12 @@ class Run:
     seed: int = 1
     splits: tuple[str, ...] = ("valid",)
     """The splits that are translated and scored at the end."""
+    ramp: int | None = None
+    """Steps in which the learning rate rises to the peak of Equation 3, where it waits
+    until that falls; 1 is no ramp. By default the recipe's warm-up."""
+    until_flat: bool = False
+    """Whether it goes on before its cooldown until the validation perplexity has
+    stopped falling, by the rule of `results.make.flat_after`."""
     begins_with: str | None = None
     """Name of the run at whose end it begins, as if that had been resumed with more
     steps."""
@@ -407,6 +415,46 @@ def _warmup() -> Iterator[Run]:
                 )
 
 
+def _ablations() -> Iterator[Run]:
+    """Yield rows of `table_3_longer` with one thing changed: those are their control.
+
+    A batch holds as many sentences whatever the vocabulary. An epoch takes 546 steps
+    with its 4,000 entries, 548 with 1,000, and 545 with 16,000.
+    """
+    rows = {run.name: run for run in _table_3_longer()}
+    root, untied = {"model": "without root"}, {"model": "three matrices"}
+    heads, padding = "heads for feed-forward", "without padding mask"
+    small, large = "multi30k_en_de_1000", "multi30k_en_de_16000"
+    flat, half = {"until_flat": True}, {"rate_scale": 0.25}
+    for name, seeds, purpose, changes, train in (
+        ("base_no_root", 2, "scores are not divided by √d_k", root, {}),
+        ("base_no_ramp", 3, "the rate begins at the same peak", {"ramp": 1}, {}),
+        ("base_ramp_50", 3, "the rate rises in a tenth of the steps", {"ramp": 50}, {}),
+        ("base_untied", 2, "a matrix each for source, target, output", untied, {}),
+        ("base_untied_half_rate", 2, "the same, with half the rate", untied, half),
+        ("base_half_rate", 2, "half the rate", {}, half),
+        ("base_1000", 2, "1,000 pieces", {"corpus": small}, {"batch_tokens": 1_350}),
+        ("base_16000", 2, "16,000 pieces", {"corpus": large}, {"batch_tokens": 850}),
+        ("base_no_ffn", 2, "heads for feed-forward networks", {"model": heads}, {}),
+        ("base_no_padding_mask", 2, "padding is attended to", {"model": padding}, {}),
+        ("A1_no_root", 2, "one head, scores are not divided by √d_k", root, {}),
+        ("base_until_flat", 1, "until the perplexity is flat", flat, {}),
+        ("C2_until_flat", 1, "a layer fewer, until the perplexity is flat", flat, {}),
+        ("A1_until_flat", 1, "one head, until the perplexity is flat", flat, {}),
+        ("C7_until_flat", 1, "twice d_ff, until the perplexity is flat", flat, {}),
+        ("D1_until_flat", 1, "no dropout, until the perplexity is flat", flat, {}),
+    ):
+        for seed in range(1, 1 + seeds):
+            run = rows[f"table_3_longer/{name.partition('_')[0]}-{seed}"]
+            yield replace(
+                run,
+                name=f"ablations/{name}-{seed}",
+                purpose=f"Table 3 changed: {purpose}",
+                changes={**run.changes, "train": {**run.changes["train"], **train}},
+                **changes,
+            )
+
+
 RUNS = (
     *_translation(),
     *_parsing(),
@@ -414,6 +462,7 @@ RUNS = (
     *_wider(),
     *_table_3("table_3", 2, 4, seeds=2),
     *_table_3_longer(),
+    *_ablations(),
     *_warmup(),
 )
 """All runs for the processor of a laptop, what matters most first."""

@@ -77,8 +77,12 @@ def test_a_stored_result_is_whole_and_made_as_the_table_says(run):
     jsonschema.validate(result, read_json(ROOT / "results/schema.json"))
     for name in ("name", "seed", "model", "weights"):
         assert result[name] == getattr(run, name)
+    assert result.get("ramp") == run.ramp
     assert result["corpus"]["name"] == run.corpus
     recipe = recipe_from_dict(result["configuration"])
+    if run.until_flat:
+        end = make.flat_after(result["curve"])
+        now = replace(now, train=replace(now.train, max_steps=end + make.STAGE))
     # The vocabulary is the corpus's; of several searches the best was taken.
     now = replace(now, model=replace(now.model, vocab_size=recipe.model.vocab_size))
     tried = {

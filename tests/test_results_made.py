@@ -28,13 +28,18 @@ from results import (
 from results.files import read_json, read_lines
 from results.models import MODELS
 from results.runs import CORPORA, Run
+from transformer_lite.attention import MultiHeadAttention
+from transformer_lite.config import ModelConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.inference.translator import Translator
+from transformer_lite.layers import FeedForward
 from transformer_lite.model import Transformer
+from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.parsing.trees import read_trees
-from transformer_lite.runs.folder import PRETRAINED, RunFolder
+from transformer_lite.runs.folder import PRETRAINED, Metrics, RunFolder
 from transformer_lite.runs.weights import weights_of
+from transformer_lite.tokenizer import BOS, PAD
 
 SMALL = Run(
     name="group/small-1",
@@ -215,6 +220,137 @@ def test_every_other_model_is_trained(made, name):
     run = replace(SMALL, name=f"models/{name}-1", model=name, splits=(), searches=())
     assert make.make(run)
     assert read_json(run.result)["curve"][-1]["valid_loss"] < 5
+
+
+def test_a_run_goes_on_until_its_perplexity_is_flat(made, monkeypatch):
+    monkeypatch.setattr(make, "STAGE", 4)
+    monkeypatch.setattr(make, "flat_after", lambda curve: 8 if len(curve) > 3 else None)
+    run = replace(SMALL, name="group/flat-1", until_flat=True)
+    assert make.make(run)
+    result = read_json(run.result)
+    require_schema(result)
+    assert [point["step"] for point in result["curve"]] == [2, 4, 6, 8, 10, 12]
+    assert result["configuration"]["train"]["max_steps"] == 12
+    rates = [entry.get("rate") for entry in Metrics(run.folder).read()]
+    rates = [rate for rate in rates if rate]
+    assert rates[7] < rates[8]  # the toy's ramp, on which the cooldown begins
+    assert rates[11] == pytest.approx(rates[8] * 12 / 9 / 4)
+
+
+def test_a_perplexity_is_flat_where_a_stage_lowers_it_by_less_than_a_hundredth():
+    def end(*perplexities):
+        steps = range(make.STAGE // 2, 10 * make.STAGE, make.STAGE // 2)
+        points = zip(steps, perplexities, strict=False)
+        return make.flat_after(
+            [{"step": step, "valid_perplexity": value} for step, value in points]
+        )
+
+    assert end() is None
+    assert end(99, 98) is None
+    assert end(9, 8, 7, 7.9) is None
+    assert end(9, 8, 7.93, 7.95) == 2 * make.STAGE
+    assert end(9, 8, 7.95, 7.9, 7.8, 7.83) is None
+    assert end(9, 8, 7.9, 7.91, 7.9, 7.83) == 3 * make.STAGE
+
+
+def test_a_ramp_leaves_the_peak_and_what_follows_as_they_are():
+    def rates():
+        parameter = torch.nn.Parameter(torch.zeros(1))
+        schedule = noam_schedule(adam([parameter], rate=1.0), 128, warmup=500)
+        return [schedule.lr_lambdas[0](done) for done in range(1_000)]
+
+    usual = rates()
+    for steps in (1, 50, 500):
+        with make.ramp(steps):
+            changed = rates()
+        peak = usual[499]
+        assert changed[:steps] == pytest.approx(
+            [peak * (done + 1) / steps for done in range(steps)]
+        )
+        assert changed[steps:500] == [peak] * (500 - steps)
+        assert changed[500:] == usual[500:]
+    with make.ramp(None):
+        assert rates() == usual
+    assert rates() == usual
+
+
+CONFIG = ModelConfig(
+    vocab_size=4_000, num_layers=3, d_model=128, d_ff=512, num_heads=8, max_len=64
+)
+"""The base row of Table 3 on Multi30k."""
+
+CHANGED = (
+    "without root",
+    "without padding mask",
+    "three matrices",
+    "heads for feed-forward",
+)
+
+
+def made_model(name):
+    torch.manual_seed(0)
+    return MODELS[name](CONFIG).eval()
+
+
+SOURCE, TARGET = torch.tensor([[17, 18, 19, 3]]), torch.tensor([[BOS, 27, 28]])
+
+
+def test_without_root_scores_are_products():
+    attention = made_model("without root").decoder.layers[0].cross_attention
+    x, y = torch.randn(1, 5, 128), torch.randn(1, 4, 128)
+    key, value = attention.keys_and_values(y)
+    query = attention.w_q(x).unflatten(-1, (8, 16)).transpose(1, 2)
+    heads = (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
+    expected = attention.w_o(heads.transpose(1, 2).flatten(2))
+    assert torch.allclose(attention(x, y), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["Transformer", "without padding mask"])
+def test_without_padding_mask_padding_is_attended_to(name):
+    model = made_model(name)
+    padded = torch.cat([SOURCE, torch.full((1, 3), PAD)], dim=1)
+    is_same = torch.allclose(model(SOURCE, TARGET), model(padded, TARGET), atol=1e-5)
+    assert is_same == (name == "Transformer")
+    with_future = torch.cat([TARGET, torch.tensor([[29]])], dim=1)
+    before = model(SOURCE, with_future)[:, :-1]
+    assert torch.allclose(model(SOURCE, TARGET), before, atol=1e-5)
+
+
+def test_three_matrices_are_three():
+    model, tied = made_model("three matrices"), made_model("Transformer")
+    more = sum(p.numel() for p in model.parameters()) - tied.num_parameters()
+    assert more == 2 * 4_000 * 128
+    model(SOURCE, TARGET)[0, 0, 5].backward()
+    used = {
+        name: parameter.grad.abs().sum(dim=1).nonzero().flatten().tolist()
+        for name, parameter in model.named_parameters()
+        if "embedding" in name
+    }
+    assert used == {
+        "encoder.embedding.weight": sorted(SOURCE[0].tolist()),
+        "decoder.embedding.input.weight": [TARGET[0, 0]],
+        "decoder.embedding.weight": [5],
+    }
+
+
+def test_heads_in_place_of_feed_forward_networks_have_as_many_parameters():
+    model, usual = made_model("heads for feed-forward"), made_model("Transformer")
+    assert model.num_parameters() == pytest.approx(usual.num_parameters(), rel=0.01)
+    assert not any(isinstance(part, FeedForward) for part in model.modules())
+    parts = [part for part in model.modules() if isinstance(part, MultiHeadAttention)]
+    assert sorted(part.num_heads for part in parts) == 6 * [16] + 3 * [24]
+    spread = {p.std().item() for part in parts for p in part.parameters()}
+    assert max(spread) < 0.09
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_changed_models_write_step_by_step_what_they_score_at_once(name):
+    model = made_model(name)
+    state, steps = model.start(SOURCE), []
+    for last_ids in TARGET.split(1, dim=1):
+        logits, state = model.decoder.step(last_ids, state)
+        steps.append(logits)
+    assert torch.allclose(torch.cat(steps, 1), model(SOURCE, TARGET), atol=1e-4)
 
 
 def test_every_way_to_decode_is_scored(made, monkeypatch):
