@@ -1,5 +1,5 @@
 # Every target prepares what it needs: `make test` and `make book` work on a fresh
-# clone with nothing but Python 3.11, 3.12 or 3.13.
+# clone with nothing but Python 3.11 or newer.
 #
 #   make test         run the tests and compare every notebook with its stored outputs
 #   make lint         check the style and the order of imports
@@ -18,17 +18,21 @@
 #                     installs nothing where PYTHON has what it needs
 #   make clean        remove the environment and everything that was built
 #
-# PYTHON=/path/to/python chooses the interpreter, TESTS=tests/package/test_masks.py a part of
-# the tests.
+# PYTHON=/path/to/python chooses the interpreter, TESTS=tests/package/test_masks.py a
+# part of the tests.
 
-PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
-  $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
     >/dev/null 2>&1 && echo $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 VENV_BENCH := .venv-bench
 VENV_COLAB := .venv-colab
+
+# PyPI's torch for Linux brings gigabytes of CUDA libraries. Where no GPU is found, pip
+# also looks where PyTorch offers builds without them, if that index can be reached.
+CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 # Two workers share the tests, so each computes with one thread. One thread also keeps
 # the last digits of sums, and with them the stored outputs, the same on every machine.
@@ -108,12 +112,15 @@ $(VENV_BENCH)/.installed: benchmarks/requirements.txt pyproject.toml
 	@touch $@
 
 $(READY): requirements.txt pyproject.toml
-	@test -n "$(PYTHON)" || { echo "This needs Python 3.11, 3.12 or 3.13, and none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "$(PYTHON) is not Python 3.11, 3.12 or 3.13. Name one that is: make PYTHON=/path/to/python" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "This needs Python 3.11 or newer, and none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11. Name a newer one: make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) cannot make environments. Install its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --requirement requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@if [ "$$(uname)" = Linux ] && ! nvidia-smi >/dev/null 2>&1 && $(PYTHON) -c \
+	    'from urllib.request import urlopen; urlopen("$(CPU_INDEX)/torch/", timeout=5)' 2>/dev/null; \
+	  then echo "No GPU was found: PyTorch comes without CUDA, from $(CPU_INDEX)"; \
+	    export PIP_EXTRA_INDEX_URL="$(CPU_INDEX) $$PIP_EXTRA_INDEX_URL"; fi; \
+	  $(BIN)/python -m pip install --quiet --requirement requirements.txt
 	@touch $@
 
 clean:

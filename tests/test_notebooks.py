@@ -1,7 +1,9 @@
 """The chapters are honest: executed, current, readable wherever they are opened."""
 
 import ast
+import os
 import re
+import sys
 import tomllib
 
 import nbformat
@@ -97,6 +99,16 @@ def test_setup_cell_installs_the_package_where_it_is_missing(monkeypatch, is_the
         package, others = started
         assert package[-2:] == ["--no-deps", "git+file:///elsewhere"]
         assert others[-2:] == tool.setup_dependencies()[-2:]
+
+
+def test_setup_cell_takes_the_package_of_the_clone_it_lies_in(monkeypatch):
+    monkeypatch.setattr("subprocess.run", None)  # nothing is installed
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sys.path", [])
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.chdir(ROOT / "notebooks")
+    exec(tool.setup_source(), {})
+    assert [os.environ["PYTHONPATH"]] == sys.path == [str(ROOT)]
 
 
 # What was run

@@ -77,8 +77,15 @@ import importlib.util
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-if importlib.util.find_spec("transformer_lite") is None:
+clone = Path.cwd().parent
+if (clone / "transformer_lite").is_dir():
+    # This notebook lies in a clone of the repository: use the package beside it, here
+    # and in the processes that a cell starts.
+    sys.path.insert(0, str(clone))
+    os.environ["PYTHONPATH"] = str(clone)
+elif importlib.util.find_spec("transformer_lite") is None:
     package_url = "{repository}"
     package_url = os.environ.get("TRANSFORMER_LITE_GIT", package_url)
     needed = """
