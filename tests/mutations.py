@@ -470,8 +470,8 @@ FAULTS = {
     "page/tokenizer.js": [
         Fault(
             "JavaScript merges the last pair first",
-            "if (id < first)",
-            "if (id < Infinity)",
+            "if (ranks[i] < ranks[first])",
+            "if (ranks[i] < Infinity)",
             "package/page/test_tokenizer_js.py",
         ),
         Fault(
