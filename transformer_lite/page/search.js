@@ -78,10 +78,8 @@ function drawTree(tree, steps, best) {
       const kind = `${row < goingOn.length ? "" : "ended"} ${isBest ? "best" : ""}`;
       const [x, y] = [(step + 1) * COLUMN, (row + 0.5) * ROW];
       const [from, middle] = [(parent + 0.5) * ROW, (ends[parent] + x) / 2];
-      make(picture, "path", {
-        class: kind,
-        d: `M${ends[parent]} ${from}C${middle} ${from} ${middle} ${y} ${x} ${y}`,
-      });
+      const d = `M${ends[parent]} ${from}C${middle} ${from} ${middle} ${y} ${x} ${y}`;
+      picture.prepend(make(null, "path", { class: kind, d })); // below all texts
       return write(step + 1, row, kind, kind.startsWith("ended") ? "END" : piece);
     });
     ends = texts.map(rightEnd);
