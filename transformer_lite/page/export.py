@@ -59,7 +59,7 @@ def rounded_to_8_bits(weights: Weights) -> Weights:
 
 
 def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
-    """Write a folder whose index.html translates with a run's model.
+    """Write a folder whose index.html translates or parses with a run's model.
 
     Args:
         run: The folder that `train` wrote, or the name of a model of the package.
@@ -67,7 +67,8 @@ def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
         weights: The checkpoint; by default the run's default weights.
 
     Raises:
-        ValueError: The folder holds no run, or `out` is already there.
+        ValueError: The folder holds no run, weights or tokenizer belong to another
+            model, or `out` is already there.
     """
     model = exported(run, weights)
     with new_folder(out) as folder:

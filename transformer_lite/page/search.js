@@ -5,6 +5,7 @@ import { TYPING, readable } from "./sentence.js";
 
 const COLUMN = 100; // of the tree, in pixels
 const ROW = 26;
+const GAP = 3; // between a text and the lines to it and from it
 const LONGEST = 9; // letters that are shown of a piece
 const FINISHED = 5; // finished outputs that are listed
 
@@ -60,31 +61,29 @@ export function search(root, store, change) {
 /* Draws a column for each step, and in it a row for each output. `best` are the ids of
    the search's result; while it goes on there are none. */
 function drawTree(tree, steps, best) {
-  const rows = Math.max(...steps.map(({ goingOn, ended }) => goingOn.length + ended.length));
-  const [width, height] = [(steps.length + 1) * COLUMN, rows * ROW];
+  const columns = [[{ piece: "BEGIN", path: [] }], ...steps.map(({ goingOn, ended }) =>
+    [...goingOn, ...ended.map((output) => ({ ...output, piece: "END", kind: "ended" }))])];
+  const rows = Math.max(...columns.map(({ length }) => length));
+  const [width, height] = [columns.length * COLUMN, rows * ROW];
   const picture = make(tree, "svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": `${steps.length} steps, at most ${rows} outputs in each`,
   });
-  const write = (column, row, kind, piece) => {
+  const kindOf = ({ kind = "", path }) =>
+    best.length && path.every(({ id }, i) => id === best[i]) ? `${kind} best` : kind;
+  const texts = columns.map((outputs, column) => outputs.map((output, row) => {
+    const { piece } = output;
     const shown = piece.length > LONGEST ? `${piece.slice(0, LONGEST - 1)}…` : piece;
-    const place = { x: column * COLUMN + 3, y: (row + 0.5) * ROW + 4 };
-    return make(picture, "text", { class: kind, ...place }, shown);
-  };
-  let ends = [write(0, 0, best.length ? "best" : "", "BEGIN")].map(rightEnd);
-  steps.forEach(({ goingOn, ended }, step) => {
-    const texts = [...goingOn, ...ended].map(({ piece, parent, path }, row) => {
-      const isBest = path.every(({ id }, i) => id === best[i]);
-      const kind = `${row < goingOn.length ? "" : "ended"} ${isBest ? "best" : ""}`;
-      const [x, y] = [(step + 1) * COLUMN, (row + 0.5) * ROW];
-      const [from, middle] = [(parent + 0.5) * ROW, (ends[parent] + x) / 2];
-      const d = `M${ends[parent]} ${from}C${middle} ${from} ${middle} ${y} ${x} ${y}`;
-      picture.prepend(make(null, "path", { class: kind, d })); // below all texts
-      return write(step + 1, row, kind, kind.startsWith("ended") ? "END" : piece);
-    });
-    ends = texts.map(rightEnd);
-  });
+    const place = { x: column * COLUMN + GAP, y: (row + 0.5) * ROW + 4 };
+    return make(picture, "text", { class: kindOf(output), ...place }, shown);
+  }));
+  const widths = texts.map((column) => column.map((text) => text.getComputedTextLength()));
+  columns.slice(1).forEach((outputs, step) => outputs.forEach((output, row) => {
+    const left = step * COLUMN + widths[step][output.parent] + 2 * GAP;
+    const right = (step + 1) * COLUMN;
+    const [from, to, middle] = [(output.parent + 0.5) * ROW, (row + 0.5) * ROW, (left + right) / 2];
+    const d = `M${left} ${from}C${middle} ${from} ${middle} ${to} ${right} ${to}`;
+    picture.prepend(make(null, "path", { class: kindOf(output), d })); // below the texts
+  }));
   tree.scrollLeft = best.length ? 0 : width;
 }
-
-const rightEnd = (text) => Number(text.getAttribute("x")) + text.getComputedTextLength() + 4;

@@ -10,6 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
+import torch
 from playwright.sync_api import sync_playwright
 
 from transformer_lite import Translator
@@ -21,6 +22,7 @@ from transformer_lite.page.export import (
 )
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import read_weights
+from transformer_lite_book.plots import AttentionMap, attention_explorer
 from transformer_lite_book.recordings import HEADS
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -232,6 +234,27 @@ def test_the_keyboard_reaches_everything(page, folder):
     wait(page)
     assert page.inner_text(".pieces [aria-checked='true'] span") == first
     assert page.evaluate("document.activeElement.getAttribute('role')") == "radio"
+
+
+def test_explorers_in_outputs_of_a_notebook_start_and_obey_keys(page):
+    weights = torch.eye(3).expand(2, 2, 3, 3)
+    words = ["the", "dog", "."]
+    explorer = attention_explorer({"self": AttentionMap(weights, words, words)})
+    page.set_content(f"<!doctype html>{explorer.data}{explorer.data}")
+    second = page.locator(".attention-explorer").nth(1)
+    assert page.locator(".fallback").count() == 0
+    second.get_by_role("radio", name="layer 1, head 2").click()
+    page.keyboard.press("ArrowDown")
+    assert "Layer 2, head 2: the lines of all" in second.locator(".says").inner_text()
+    second.get_by_role("listbox").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowUp")
+    assert "looks most at" in second.locator(".says").inner_text()
+    assert second.locator(".keys li").nth(1).inner_text().split() == ["dog", "100", "%"]
+    page.keyboard.press("Escape")
+    assert "the lines of all words" in second.locator(".says").inner_text()
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(({ id }) => id)")
+    assert len(ids) == len(set(ids)) == 6
 
 
 def test_a_phone_shows_all_of_it(browser, folder):
