@@ -67,7 +67,9 @@ ASIAN_FONTS = (
     "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Arial Unicode MS",
     "Microsoft YaHei", "Malgun Gothic", "NanumGothic", "Droid Sans Fallback",
 )  # fmt: skip
-"""Fonts with Chinese, Japanese or Korean; figures use those that are installed."""
+"""Fonts with Chinese, Japanese or Korean; figures use those that are installed.
+
+Where there is none, `attention_explorer` shows such text: a browser finds a font."""
 
 FALLBACK = (
     "An interactive map of attention weights stands here, where scripts may run: "
@@ -201,8 +203,6 @@ def attention_heatmap(
     title: str | None = None,
 ) -> Axes:
     """Draw attention weights: a row for each query, a column for each key.
-
-    A letter that no installed font has is a box; `attention_explorer` shows any text.
 
     Raises:
         ValueError: A row does not sum to 1, or labels and weights do not match.

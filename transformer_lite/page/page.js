@@ -43,6 +43,7 @@ function start(root) {
     const { explored, settings } = store.state;
     store.update({ model, explored: { ...explored, layer: model.config.num_layers - 1 } });
     change(fromLink(location.hash, model) ?? (settings.text ? settings : unchanged(model)));
+    window.addEventListener("hashchange", () => change(fromLink(location.hash, model) ?? {}));
   }
 
   /* What the worker posts; see worker.js. */
@@ -79,7 +80,6 @@ function start(root) {
     part(root, store, change);
   }
   share(root, store);
-  window.addEventListener("hashchange", () => change(fromLink(location.hash, model) ?? {}));
   worker.onerror = ({ message }) => fail(`The page cannot compute here: ${message}.`);
 
   window.liveTranslatorModel = ({ data, ...rest }) => {

@@ -39,15 +39,16 @@ export function sentence(root, store, change) {
     if (status.textContent !== message) status.textContent = message;
   });
   store.watch(["answer"], ({ answer }) => {
-    pieces.textContent = "";
-    for (const { text: piece } of answer.pieces.slice(0, answer.longest)) {
-      const kind = answer.unknown.includes(piece) ? "unknown" : "";
-      make(pieces, "li", { class: kind, dir: "auto" }, piece);
-    }
     const step = answer.search.at(-1);
-    // Until the first word comes, the output before it stays.
-    if (!step && !answer.done) return;
-    const { path } = (step && (step.goingOn[0] ?? step.ended[0])) ?? { path: [] };
+    if (!step) {
+      pieces.textContent = "";
+      for (const { text: piece } of answer.pieces.slice(0, answer.longest)) {
+        const kind = answer.unknown.includes(piece) ? "unknown" : "";
+        make(pieces, "li", { class: kind, dir: "auto" }, piece);
+      }
+    }
+    if (!step && !answer.done) return; // the output before stays until the first word
+    const path = step ? (step.goingOn[0] ?? step.ended[0]).path : [];
     const words = path.filter(({ id }) => id > 2).map(({ piece }) => piece);
     output.textContent = answer.result?.output ?? readable(words);
     output.classList.toggle("partial", !answer.result);
