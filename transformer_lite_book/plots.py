@@ -31,7 +31,7 @@ from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from transformer_lite.page import EXPLORER, read, script
+from transformer_lite.page import EXPLORER, script_of, text_of
 
 COLUMN, WIDE = 6.4, 8.7
 """Widths of a figure in inches: of the text, and of a cell tagged full-width."""
@@ -335,10 +335,10 @@ def attention_explorer(
     text = text.replace("<", "\\u003c")  # so that no word can end the script element
     return HTML(
         '<div class="own-theme attention-explorer">\n'
-        f"<style>\n{read('explorer.css')}</style>\n"
+        f"<style>\n{text_of('explorer.css')}</style>\n"
         f'<p class="fallback">{FALLBACK}</p>\n'
         f'<script type="application/json" class="attention-data">{text}</script>\n'
-        f"<script>\n{script(*EXPLORER, 'explorers.js')}</script>\n"
+        f"<script>\n{script_of(*EXPLORER, 'explorers.js')}</script>\n"
         "</div>"
     )
 

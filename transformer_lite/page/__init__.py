@@ -9,12 +9,12 @@ EXPLORER = ("dom.js", "explorer.js")
 """The modules of the attention explorer; its style sheet is explorer.css."""
 
 
-def read(*names: str) -> str:
+def text_of(*names: str) -> str:
     """Return the text of several of the page's files, one after the other."""
     return "\n".join((SOURCES / name).read_text(encoding="utf-8") for name in names)
 
 
-def script(*modules: str, **constants: str) -> str:
+def script_of(*modules: str, **constants: str) -> str:
     """Join modules into one script, because a page that opens as a file loads none.
 
     Args:
@@ -24,5 +24,5 @@ def script(*modules: str, **constants: str) -> str:
     names = "".join(
         f"const {name} = {json.dumps(constants[name])};\n" for name in constants
     )
-    code = re.sub(r"^(import [^;]*;\n|export )", "", read(*modules), flags=re.M)
+    code = re.sub(r"^(import [^;]*;\n|export )", "", text_of(*modules), flags=re.M)
     return f'(() => {{\n"use strict";\n{names}{code}}})();\n'

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int8
 from torch import Tensor
 
 from transformer_lite.inference.translator import Translator
-from transformer_lite.page import EXPLORER, read, script
+from transformer_lite.page import EXPLORER, script_of, text_of
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.runs.files import new_folder
 from transformer_lite.runs.folder import find_run
@@ -84,9 +84,9 @@ def write_files(model: dict[str, Any], folder: Path) -> None:
     """
     text = json.dumps(model, ensure_ascii=False, separators=(",", ":"))
     for name, content in (
-        ("index.html", read("index.html")),
-        ("page.css", read("explorer.css", "page.css")),
-        ("page.js", script(*PAGE, WORKER=script(*WORKER))),
+        ("index.html", text_of("index.html")),
+        ("page.css", text_of("explorer.css", "page.css")),
+        ("page.js", script_of(*PAGE, WORKER=script_of(*WORKER))),
         ("model.js", f"liveTranslatorModel({text});\n"),
     ):
         (folder / name).write_text(content, encoding="utf-8")
