@@ -441,7 +441,7 @@ FAULTS = {
             "matrix.abs().amax().expand(len(matrix))",
         ),
     ],
-    "page/transformer.js": [
+    "transformer_lite/page/transformer.js": [
         Fault(
             "JavaScript divides the scores by d_k",
             "Math.sqrt(query.length)",
@@ -467,11 +467,17 @@ FAULTS = {
             "package/page/test_transformer_js.py",
         ),
     ],
-    "page/tokenizer.js": [
+    "transformer_lite/page/tokenizer.js": [
+        Fault(
+            "JavaScript cuts a text before it is certain that it is too long",
+            "known > most * this.longest",
+            "known > most",
+            "package/page/test_tokenizer_js.py",
+        ),
         Fault(
             "JavaScript merges the last pair first",
-            "if (id < first)",
-            "if (id < Infinity)",
+            "if (ranks[i] < ranks[first])",
+            "if (ranks[i] < Infinity)",
             "package/page/test_tokenizer_js.py",
         ),
         Fault(

@@ -382,7 +382,7 @@ def evaluate(
 def page(
     folder: Positional[Path], /, *, out: Path, weights: Path | None = None
 ) -> None:
-    """Write a web page on which a run's model translates, without a server.
+    """Write a web page on which a run's model translates or parses, without a server.
 
     Args:
         folder: The run's folder, or a model of the package such as tatoeba_en_de.

@@ -23,6 +23,7 @@ import seaborn
 from IPython import get_ipython
 from IPython.display import HTML, Markdown
 from jaxtyping import Float
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import NullLocator
@@ -30,7 +31,7 @@ from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from transformer_lite.page import EXPLORER
+from transformer_lite.page import EXPLORER, script_of, text_of
 
 COLUMN, WIDE = 6.4, 8.7
 """Widths of a figure in inches: of the text, and of a cell tagged full-width."""
@@ -61,6 +62,15 @@ SMALLEST_PRINTED = 0.01
 SMALLEST_DRAWN = 0.03
 """The smallest weight that `attention_lines` draws, unless a call says otherwise."""
 
+ASIAN_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK KR", "Source Han Sans SC", "WenQuanYi Zen Hei",
+    "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Arial Unicode MS",
+    "Microsoft YaHei", "Malgun Gothic", "NanumGothic", "Droid Sans Fallback",
+)  # fmt: skip
+"""Fonts with Chinese, Japanese or Korean; figures use those that are installed.
+
+Where there is none, `attention_explorer` shows such text: a browser finds a font."""
+
 FALLBACK = (
     "An interactive map of attention weights stands here, where scripts may run: "
     "in the book, in Colab, or in Jupyter once the notebook is trusted."
@@ -68,8 +78,14 @@ FALLBACK = (
 
 
 def use_book_style() -> None:
-    """Set fonts, colours and size of all figures from now on."""
+    """Set fonts, colours and size of all figures from now on.
+
+    In a notebook they are shown below their cell, also where `MPLBACKEND` names a
+    backend that shows nothing.
+    """
     seaborn.set_theme(style="whitegrid")
+    installed = set(font_manager.get_font_names())
+    plt.rc("font", family=["sans-serif", *(f for f in ASIAN_FONTS if f in installed)])
     plt.rc("figure", figsize=(COLUMN, 3.6), dpi=110)
     plt.rc("figure.constrained_layout", use=True)
     plt.rc("font", size=TEXT)
@@ -85,7 +101,9 @@ def use_book_style() -> None:
     plt.rc("axes", prop_cycle=plt.cycler(color=colors))
     # In a notebook: twice the dots, for sharp screens, and no margin cut off, so that
     # every figure has the width that it was given.
-    if get_ipython() is not None:
+    shell = get_ipython()
+    if hasattr(shell, "kernel"):
+        shell.run_line_magic("matplotlib", "inline")
         set_matplotlib_formats("retina", bbox_inches=None)
 
 
@@ -209,9 +227,10 @@ def attention_heatmap(
         linewidths=0.6,
         linecolor=GRID,
     )
-    axes.set_yticks([i + 0.5 for i in range(len(queries))], queries, rotation=0)
     slope = 0 if max(map(len, keys)) <= 3 else 45
-    axes.set_xticks([i + 0.5 for i in range(len(keys))], keys, rotation=slope)
+    for axis, words, turned in ((axes.yaxis, queries, 0), (axes.xaxis, keys, slope)):
+        places = [i + 0.5 for i in range(len(words))]
+        axis.set_ticks(places, words, rotation=turned, parse_math=False)  # "$" is text
     if slope:
         plt.setp(axes.get_xticklabels(), ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
@@ -254,7 +273,8 @@ def attention_lines(
         for place, word in enumerate(words):
             chosen = rows is not None and side == "bottom" and place in rows
             look = {"weight": "bold", "color": QUERY} if chosen else {}
-            axes.text(place, height, word, ha="center", va=side, rotation=90, **look)
+            look |= {"ha": "center", "va": side, "rotation": 90, "parse_math": False}
+            axes.text(place, height, word, **look)
     axes.set(xlim=(-0.6, max(len(queries), len(keys)) - 0.4), ylim=(0, 1))
     axes.axis("off")
     return axes
@@ -313,13 +333,12 @@ def attention_explorer(
     data = {"maps": shown, "start": {"map": 0, **start._asdict()}}
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     text = text.replace("<", "\\u003c")  # so that no word can end the script element
-    style = EXPLORER.with_suffix(".css").read_text(encoding="utf-8")
     return HTML(
         '<div class="own-theme attention-explorer">\n'
-        f"<style>\n{style}</style>\n"
+        f"<style>\n{text_of('explorer.css')}</style>\n"
         f'<p class="fallback">{FALLBACK}</p>\n'
         f'<script type="application/json" class="attention-data">{text}</script>\n'
-        f"<script>\n{EXPLORER.read_text(encoding='utf-8')}</script>\n"
+        f"<script>\n{script_of(*EXPLORER, 'explorers.js')}</script>\n"
         "</div>"
     )
 

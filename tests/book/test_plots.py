@@ -1,6 +1,7 @@
 """Figures show what they are given, and refuse what cannot be shown."""
 
 import ast
+import os
 import re
 from itertools import combinations
 from pathlib import Path
@@ -8,7 +9,12 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from matplotlib import font_manager
 from matplotlib.text import Text
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
 from torch import nn
 from torch.nn import functional as F
 
@@ -139,6 +145,58 @@ def test_a_figure_in_book_style_is_a_column_wide_with_text_of_one_size():
     figure.canvas.draw()
     assert figure.get_size_inches().tolist() == [plots.COLUMN, 3.6]
     assert {text.get_fontsize() for text in figure.findobj(Text)} == {plots.TEXT}
+
+
+@pytest.mark.parametrize("word", ["$", "$$", "$x$", "A$2$", "$a_{$"])
+@pytest.mark.parametrize("draw", [attention_heatmap, attention_lines])
+def test_dollar_signs_are_drawn_as_they_are(draw, word):
+    axes = draw(torch.ones(1, 1), [word], [word])
+    axes.figure.draw_without_rendering()
+    ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+    texts = [text for text in [*ticks, *axes.texts] if text.get_text() == word]
+    assert len(texts) == 2
+    assert not any(text.get_parse_math() for text in texts)
+
+
+@pytest.fixture
+def asian_font(tmp_path):
+    """A font that has two characters, under the name of one with many."""
+    builder = FontBuilder(1000)
+    glyphs = dict.fromkeys([".notdef", "one", "two"], TTGlyphPen(None).glyph())
+    builder.setupGlyphOrder(list(glyphs))
+    builder.setupCharacterMap({ord("世"): "one", ord("界"): "two"})
+    builder.setupGlyf(glyphs)
+    builder.setupHorizontalMetrics(dict.fromkeys(glyphs, (1000, 0)))
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": "Malgun Gothic", "styleName": "Regular"})
+    builder.setupOS2()
+    builder.setupPost()
+    builder.save(tmp_path / "font.ttf")
+    before = list(font_manager.fontManager.ttflist)
+    font_manager.fontManager.addfont(tmp_path / "font.ttf")
+    yield
+    font_manager.fontManager.ttflist = before
+
+
+@pytest.mark.usefixtures("asian_font")
+@pytest.mark.filterwarnings("error")  # matplotlib warns of a missing letter
+def test_korean_and_chinese_are_drawn_where_a_font_is_installed():
+    use_book_style()
+    axes = attention_heatmap(torch.ones(1, 1), ["dog 世界"], ["世界"])
+    axes.figure.canvas.draw()
+
+
+def test_a_notebook_shows_its_figures_whatever_backend_the_environment_names():
+    cells = [
+        "from transformer_lite_book import plots\nplots.use_book_style()",
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
+    ]
+    notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+    client = NotebookClient(notebook, kernel_name="python3")
+    client.execute(env={**os.environ, "MPLBACKEND": "agg"})
+    silent, figure = (cell.outputs for cell in notebook.cells)
+    assert silent == []
+    assert any("image/png" in output.get("data", {}) for output in figure)
 
 
 @pytest.mark.parametrize("ends", [(1.0, 3.0, 2.0), (1.0, 1.01, 1.02), (1.0, 1.0, 1.0)])

@@ -1,6 +1,28 @@
-"""A web page on which a trained model translates, and the explorer of its attention."""
+"""A web page around a trained model, and the explorer of its attention."""
 
+import json
+import re
 from pathlib import Path
 
-EXPLORER = Path(__file__).with_name("explorer.js")
-"""The script of the attention explorer; its style sheet lies beside it."""
+SOURCES = Path(__file__).parent
+EXPLORER = ("dom.js", "explorer.js")
+"""The modules of the attention explorer; its style sheet is explorer.css."""
+
+
+def text_of(*names: str) -> str:
+    """Return the text of several of the page's files, one after the other."""
+    return "\n".join((SOURCES / name).read_text(encoding="utf-8") for name in names)
+
+
+def script_of(*modules: str, **constants: str) -> str:
+    """Join modules into one script, because a page that opens as a file loads none.
+
+    Args:
+        modules: Each after those that it imports.
+        constants: Texts that the script finds under these names.
+    """
+    names = "".join(
+        f"const {name} = {json.dumps(constants[name])};\n" for name in constants
+    )
+    code = re.sub(r"^(import [^;]*;\n|export )", "", text_of(*modules), flags=re.M)
+    return f'(() => {{\n"use strict";\n{names}{code}}})();\n'

@@ -11,7 +11,6 @@ Tests: tests/package/page/test_export.py, tests/package/page/test_in_browser.py
 
 import base64
 import json
-import re
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,15 +18,20 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor
 
-from transformer_lite.page import EXPLORER
+from transformer_lite.inference.translator import Translator
+from transformer_lite.page import EXPLORER, script_of, text_of
+from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.runs.files import new_folder
 from transformer_lite.runs.folder import find_run
-from transformer_lite.runs.weights import Weights, read_weights
-from transformer_lite.tokenizer import Tokenizer
+from transformer_lite.runs.weights import Weights, weights_of
 
-SOURCES = Path(__file__).parent
 WORKER = ("tokenizer.js", "transformer.js", "worker.js")
-"""The modules that run beside the page, each after those it imports."""
+"""The modules that run beside the page, each after those that it imports."""
+PAGE = (
+    *EXPLORER, "state.js", "link.js", "sentence.js", "pieces.js", "search.js",
+    "attention.js", "experiments.js", "page.js",
+)  # fmt: skip
+"""The modules of the page itself."""
 
 
 class Quantized(NamedTuple):
@@ -55,7 +59,7 @@ def rounded_to_8_bits(weights: Weights) -> Weights:
 
 
 def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
-    """Write a folder whose index.html translates with a run's model.
+    """Write a folder whose index.html translates or parses with a run's model.
 
     Args:
         run: The folder that `train` wrote, or the name of a model of the package.
@@ -63,7 +67,8 @@ def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
         weights: The checkpoint; by default the run's default weights.
 
     Raises:
-        ValueError: The folder holds no run, or `out` is already there.
+        ValueError: The folder holds no run, weights or tokenizer belong to another
+            model, or `out` is already there.
     """
     model = exported(run, weights)
     with new_folder(out) as folder:
@@ -77,17 +82,11 @@ def write_files(model: dict[str, Any], folder: Path) -> None:
         model: What `exported` returns.
         folder: A folder that is there; the book's, for example.
     """
-    worker = "\n".join(_without_modules(SOURCES / name) for name in WORKER)
-    explorer = EXPLORER.read_text(encoding="utf-8")
-    page = (SOURCES / "page.js").read_text(encoding="utf-8")
-    script = page.replace("EXPLORER_SOURCE;", explorer)
-    script = script.replace('"WORKER_SOURCE"', json.dumps(worker))
-    styles = [EXPLORER.with_suffix(".css"), SOURCES / "page.css"]
     text = json.dumps(model, ensure_ascii=False, separators=(",", ":"))
     for name, content in (
-        ("index.html", (SOURCES / "index.html").read_text(encoding="utf-8")),
-        ("page.css", "\n".join(path.read_text(encoding="utf-8") for path in styles)),
-        ("page.js", script),
+        ("index.html", text_of("index.html")),
+        ("page.css", text_of("explorer.css", "page.css")),
+        ("page.js", script_of(*PAGE, WORKER=script_of(*WORKER))),
         ("model.js", f"liveTranslatorModel({text});\n"),
     ):
         (folder / name).write_text(content, encoding="utf-8")
@@ -102,18 +101,19 @@ def exported(
     matrix: 32 keeps the exact weights, for comparison.
     """
     folder = find_run(run)
-    recipe = folder.recipe()
-    tokenizer = Tokenizer.load(folder.tokenizer)
-    tensors = read_weights(Path(weights or folder.default_weights()))
-    source, target = folder.training_data()["languages"]
+    translator = Translator.load(run, weights, device="cpu")
+    tokenizer, data = translator.tokenizer, folder.training_data()
+    is_parser = data["languages"][1] in (TREES, TREES_WITH_WORDS)
     return {
         "name": folder.path.resolve().name,
-        "languages": [source, target],
-        "config": vars(recipe.model),
-        "search": vars(recipe.search),
+        "task": "parsing" if is_parser else "translation",
+        "languages": data["languages"],
+        "example": data.get("example", ""),
+        "config": vars(translator.model.config),
+        "search": vars(translator.search),
         "pieces": tokenizer.pieces(range(tokenizer.vocab_size)),
         "symbols": tokenizer.symbols,
-        **parameters_for_json(tensors, bits),
+        **parameters_for_json(weights_of(translator.model), bits),
     }
 
 
@@ -130,10 +130,3 @@ def parameters_for_json(weights: Weights, bits: Literal[8, 32]) -> dict[str, Any
             data += part.contiguous().numpy().tobytes()
         data += bytes(-len(data) % 4)  # the next number of 32 bits begins at a multiple
     return {"tensors": tensors, "data": base64.b64encode(data).decode("ascii")}
-
-
-def _without_modules(path: Path) -> str:
-    """Return a module's text as part of one script: without `import` and `export`."""
-    text = path.read_text(encoding="utf-8")
-    text = re.sub(r"^import [^;]*;\n", "", text, flags=re.M)
-    return re.sub(r"^export ", "", text, flags=re.M)

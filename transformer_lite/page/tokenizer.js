@@ -15,6 +15,7 @@ export class Tokenizer {
   constructor(pieces, symbols = []) {
     this.pieces = pieces;
     this.ids = new Map(pieces.map((piece, id) => [piece, id]).slice(UNK + 1));
+    this.longest = pieces.reduce((most, piece) => Math.max(most, [...piece].length), 0);
     this.symbols = [...symbols].sort((a, b) => b.length - a.length);
   }
 
@@ -24,37 +25,46 @@ export class Tokenizer {
   }
 
   /* The pieces of a text: a list of { id, text }. Characters that the vocabulary lacks
-     are UNK; several in a row are one piece. */
-  split(text) {
+     are UNK; several in a row are one piece. Of a text that has more than `most` pieces
+     the end may be missing. */
+  split(text, most = Infinity) {
     if (!text) return [];
     const marked = SPACE + text.toWellFormed().replaceAll(" ", SPACE);
     const pieces = [];
     // No piece has a space in its middle, so each word is encoded on its own.
     for (const word of marked.match(/\u2581?[^\u2581]*/gu)) {
-      for (const piece of this.merge(word)) {
+      for (const piece of this.merge(word, most)) {
         const id = this.ids.get(piece) ?? UNK;
         const last = pieces.at(-1);
         if (id === UNK && last?.id === UNK) last.text += piece;
         else pieces.push({ id, text: piece });
       }
+      if (pieces.length > most) break;
     }
     return pieces;
   }
 
   /* Begins with single characters, and merges the best pair until there is none. */
-  merge(word) {
+  merge(word, most) {
     const symbol = this.symbols.find((one) => word.startsWith(one));
-    if (symbol) return [symbol, ...this.merge(word.slice(symbol.length))];
-    const parts = [...word];
+    if (symbol) return [symbol, ...this.merge(word.slice(symbol.length), most)];
+    const parts = [];
+    let known = 0; // characters, of which a piece has at most `longest`
+    for (const character of word) {
+      if (known > most * this.longest) break;
+      if (this.ids.has(character)) known++;
+      parts.push(character);
+    }
+    const rank = (i) =>
+      i + 1 < parts.length ? this.ids.get(parts[i] + parts[i + 1]) ?? Infinity : Infinity;
+    const ranks = parts.map((_, i) => rank(i)); // of the pairs that begin at each place
     for (;;) {
-      let first = Infinity;
-      let place = -1;
-      for (let i = 0; i + 1 < parts.length; i++) {
-        const id = this.ids.get(parts[i] + parts[i + 1]) ?? Infinity;
-        if (id < first) [first, place] = [id, i];
-      }
-      if (place < 0) return parts;
-      parts.splice(place, 2, parts[place] + parts[place + 1]);
+      let first = 0;
+      for (let i = 1; i < parts.length; i++) if (ranks[i] < ranks[first]) first = i;
+      if (!(ranks[first] < Infinity)) return parts;
+      parts.splice(first, 2, parts[first] + parts[first + 1]);
+      ranks.splice(first, 2, rank(first));
+      if (first) ranks[first - 1] = rank(first - 1);
     }
   }
 

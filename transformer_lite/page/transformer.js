@@ -195,6 +195,7 @@ export function sinusoidalEncoding(position, width) {
 
 /* The weight and, if it has one, the bias of a linear map or of a LayerNorm. */
 function part(parameters, name) {
+  if (!parameters[`${name}.weight`]) throw new Error(`there is no ${name}.weight`);
   return { weight: parameters[`${name}.weight`], bias: parameters[`${name}.bias`] };
 }
 
@@ -204,7 +205,7 @@ function part(parameters, name) {
 export class Transformer {
   constructor(config, parameters) {
     this.config = config;
-    this.embedding = parameters["encoder.embedding.weight"];
+    this.embedding = part(parameters, "encoder.embedding").weight;
     this.learnedPositions = {
       encoder: parameters["encoder.positions.encoding"],
       decoder: parameters["decoder.positions.encoding"],
@@ -270,15 +271,15 @@ export function lengthPenalty(length, alpha) {
 
 /* The `number` best of a list of [score, …], the best first. */
 export function best(candidates, number) {
-  const kept = [];
+  const sorted = [];
   for (const candidate of candidates) {
-    if (kept.length === number && candidate[0] <= kept[number - 1][0]) continue;
-    let place = kept.length;
-    while (place && kept[place - 1][0] < candidate[0]) place--;
-    kept.splice(place, 0, candidate);
-    if (kept.length > number) kept.pop();
+    if (sorted.length === number && candidate[0] <= sorted[number - 1][0]) continue;
+    let place = sorted.length;
+    while (place && sorted[place - 1][0] < candidate[0]) place--;
+    sorted.splice(place, 0, candidate);
+    if (sorted.length > number) sorted.pop();
   }
-  return kept;
+  return sorted;
 }
 
 /* Beam search, one step at a time (Section 6.1). It yields after each step, so that a
@@ -289,7 +290,7 @@ export function best(candidates, number) {
 export function* beamSearch(model, state, options) {
   const { beamSize, alpha, maxLength, temperature = 1, forced = {} } = options;
   let beams = [{ ids: [], logProb: 0, state }];
-  let found = { ids: [], logProb: -Infinity, score: -Infinity };
+  let output = { ids: [], logProb: -Infinity, score: -Infinity };
   let finished = 0;
   for (let length = 1; ; length++) {
     const only = length === maxLength ? EOS : forced[length - 1];
@@ -308,14 +309,14 @@ export function* beamSearch(model, state, options) {
     finished += ended.length;
     for (const [logProb, parent] of ended) {
       const score = logProb / lengthPenalty(length, alpha);
-      if (score > found.score) found = { ids: beams[parent].ids, logProb, score };
+      if (score > output.score) output = { ids: beams[parent].ids, logProb, score };
     }
     const goingOn = top.filter(([, , id]) => id !== EOS).slice(0, beamSize);
-    yield { length, ended, goingOn, found };
+    yield { length, ended, goingOn, output };
 
     // No unfinished output gets likelier, and its best divisor is the largest one.
-    const hope = goingOn.length && goingOn[0][0] / lengthPenalty(maxLength, alpha);
-    if (!goingOn.length || finished >= beamSize || hope <= found.score) return found;
+    const highest = goingOn.length && goingOn[0][0] / lengthPenalty(maxLength, alpha);
+    if (!goingOn.length || finished >= beamSize || highest <= output.score) return output;
     beams = goingOn.map(([logProb, parent, id]) => ({
       ids: [...beams[parent].ids, id], logProb, state: beams[parent].state,
     }));
@@ -326,9 +327,9 @@ export function* beamSearch(model, state, options) {
    from 0 to 1. */
 export function* sample(model, state, options, random) {
   const { maxLength, temperature = 1, forced = {} } = options;
-  const found = { ids: [], logProb: 0 };
+  const output = { ids: [], logProb: 0 };
   for (let length = 1; ; length++) {
-    const next = model.step(found.ids.at(-1) ?? BOS, state);
+    const next = model.step(output.ids.at(-1) ?? BOS, state);
     state = next.state;
     const scores = logSoftmax(next.logits.map((logit) => logit / temperature));
     let id = length === maxLength ? EOS : forced[length - 1];
@@ -337,13 +338,13 @@ export function* sample(model, state, options, random) {
       id = scores.findIndex((score) => (left -= Math.exp(score)) < 0);
       if (id < 0) id = EOS; // the probabilities' sum was rounded down
     }
-    found.logProb += scores[id];
-    found.score = found.logProb;
-    const drawn = [[found.logProb, 0, id]];
+    output.logProb += scores[id];
+    output.score = output.logProb;
+    const drawn = [[output.logProb, 0, id]];
     yield id === EOS
-      ? { length, ended: drawn, goingOn: [], found }
-      : { length, ended: [], goingOn: drawn, found };
-    if (id === EOS) return found;
-    found.ids = [...found.ids, id];
+      ? { length, ended: drawn, goingOn: [], output }
+      : { length, ended: [], goingOn: drawn, output };
+    if (id === EOS) return output;
+    output.ids = [...output.ids, id];
   }
 }

@@ -1,13 +1,17 @@
 /* The page's other thread: it holds the model, so that the page stays responsive.
 
-   It is sent { model } once, and then { request, … } for each sentence. It answers with
-   { request, … }: the pieces first, each step of the search, and the whole result. A
-   newer request ends the one before. */
+   It is sent { model } once, and posts { loaded }. It is sent { request, settings } for
+   each sentence, and posts { request, … }: the pieces first, each step of the search, and
+   the result; the last one is `done`. A newer request ends the one before. What goes wrong
+   is posted as { request, error }. */
 
-import { BOS, EOS, Transformer, UNCHANGED, beamSearch, best, sample, softmax } from "./transformer.js";
+import {
+  BOS, EOS, Transformer, UNCHANGED, beamSearch, best, lengthPenalty, sample, softmax,
+} from "./transformer.js";
 import { Tokenizer, UNK } from "./tokenizer.js";
 
 const CANDIDATES = 5;
+const EMBEDDING = "encoder.embedding.weight";
 let exported, model, tokenizer, newest;
 
 /* The weights: numbers of 8 bits times the scale of their row, or of 32 bits. */
@@ -19,6 +23,7 @@ export function unpack({ tensors, data }) {
   let at = 0;
   for (const { name, rows, columns, bits } of tensors) {
     const numbers = new Float32Array(bytes.buffer, at, bits === 8 ? rows : rows * columns);
+    if (!numbers.every(Number.isFinite)) throw new Error(`${name} is damaged`);
     at += numbers.byteLength;
     parameters[name] = numbers;
     if (bits === 32) continue;
@@ -28,6 +33,7 @@ export function unpack({ tensors, data }) {
       value * numbers[Math.floor(i / columns)]
     );
   }
+  if (at !== bytes.length) throw new Error("there are more weights than names for them");
   return parameters;
 }
 
@@ -63,66 +69,75 @@ function explain(source, output, temperature, changes) {
       ({ id: other, piece: tokenizer.pieces[other], probability }));
     return { id, piece: tokenizer.pieces[id], probability: probabilities[id], candidates };
   });
-  const length = steps.length;
-  const square = (rows) => rows.flatMap((row) => [...row, ...Array(length - row.length).fill(0)]);
-  weights.encoder = weights.encoder.map((heads) => heads.map((rows) => rows.flat()));
-  weights.cross = weights.cross.map((heads) => heads.map((rows) => rows.flat()));
-  weights.decoder = weights.decoder.map((heads) => heads.map(square));
+  const filled = (row, width) => [...row, ...Array(width - row.length).fill(0)];
+  const flat = (rows) => rows.flatMap((row) => filled(row, rows.at(-1).length));
+  for (const kind in weights) weights[kind] = weights[kind].map((heads) => heads.map(flat));
   return { steps, weights };
 }
 
-/* Yields what the page is told, until the translation is whole. */
+/* Yields what is posted of a sentence, until its output is whole. */
 export function* translate({ text, beamSize, alpha, temperature, seed, forced, positions, scaled, off }) {
-  const pieces = tokenizer.split(cleaned(text));
   const longest = exported.config.max_len - exported.search.max_extra - 1;
+  const pieces = tokenizer.split(cleaned(text), longest);
   const unknown = pieces.filter(({ id }) => id === UNK).map((piece) => piece.text);
   const tooLong = pieces.length > longest;
-  yield { pieces, unknown, longest, tooLong };
-  if (!pieces.length || tooLong) return;
+  const done = !pieces.length || tooLong;
+  yield { pieces, unknown, longest, tooLong, done };
+  if (done) return;
   const source = [...pieces.map(({ id }) => id), EOS];
   const changes = { ...UNCHANGED, positions, scaled, off: new Set(off) };
   const maxLength = pieces.length + exported.search.max_extra;
   const options = { beamSize, alpha, temperature, forced, maxLength };
   const state = model.start(source, changes);
-  const search = seed === null
+  const steps = seed === null
     ? beamSearch(model, state, options)
     : sample(model, state, options, randomNumbers(seed));
-  const named = ([logProb, parent, id]) => ({ logProb, parent, id, piece: tokenizer.pieces[id] });
-  let found;
-  for (const step of search) {
-    found = step.found;
+  let output;
+  for (const step of steps) {
+    output = step.output;
+    const divisor = lengthPenalty(step.length, seed === null ? alpha : 0);
+    const named = ([logProb, parent, id]) =>
+      ({ score: logProb / divisor, parent, id, piece: tokenizer.pieces[id] });
     yield { step: { ended: step.ended.map(named), goingOn: step.goingOn.map(named) } };
   }
-  yield {
-    output: tokenizer.decode(found.ids),
-    score: found.score,
-    ...explain(source, found.ids, temperature, changes),
-  };
+  const { ids, score } = output;
+  const explained = explain(source, ids, temperature, changes);
+  yield { output: tokenizer.decode(ids), score, ...explained, done: true };
 }
 
+/* Makes the model of what model.js holds. */
 export function load(given) {
+  model = new Transformer(given.config, unpack(given));
+  const { rows, columns } = given.tensors.find(({ name }) => name === EMBEDDING);
+  const [size, width] = [given.pieces.length, given.config.d_model];
+  if (rows !== size || columns !== width) {
+    throw new Error(`${EMBEDDING} is ${rows} × ${columns} and not ${size} × ${width}`);
+  }
   exported = given;
   tokenizer = new Tokenizer(given.pieces, given.symbols);
-  model = new Transformer(given.config, unpack(given));
+}
+
+/* What is posted in answer to a message. */
+function* answer({ model: given, settings }) {
+  if (!given) return yield* translate(settings);
+  load(given);
+  yield { loaded: true };
 }
 
 /* Lets the messages in, of which one may be a newer request. */
-function pause() {
-  return new Promise((go) => setTimeout(go));
-}
+const pause = () => new Promise((go) => setTimeout(go));
 
 if (typeof WorkerGlobalScope !== "undefined") {
   self.onmessage = async ({ data }) => {
-    if (data.model) {
-      load(data.model);
-      return;
+    const request = (newest = data.request);
+    try {
+      for (const message of answer(data)) {
+        self.postMessage({ request, ...message });
+        await pause();
+        if (newest !== request) return;
+      }
+    } catch (error) {
+      self.postMessage({ request, error: error.message });
     }
-    newest = data.request;
-    for (const told of translate(data)) {
-      self.postMessage({ request: data.request, ...told });
-      await pause();
-      if (newest !== data.request) return;
-    }
-    self.postMessage({ request: data.request, done: true });
   };
 }

@@ -176,7 +176,9 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
                 f"{folder.steps_taken()} steps that {folder.path} has; give more"
             )
         _require_same_settings(folder.recipe(), recipe, folder.path)
-    record = data | {"languages": corpus.languages}
+    # A sentence of about 40 letters, which the run's page opens with.
+    example = min(corpus.text("valid")[0], key=lambda text: abs(len(text) - 40))
+    record = data | {"languages": corpus.languages, "example": example}
     for path, content in (
         (folder.config, _to_json(asdict(recipe))),
         (folder.tokenizer, vocabulary),

@@ -7,7 +7,8 @@ from typing import Any
 
 import playwright
 
-from transformer_lite.page.export import SOURCES, WORKER
+from transformer_lite.page import SOURCES
+from transformer_lite.page.export import WORKER
 
 NODE = next(Path(playwright.__file__).parent.glob("driver/node*"))
 

@@ -1,6 +1,7 @@
 """The page's folder holds all that it needs, and the weights are rounded as stated."""
 
 import re
+import shutil
 
 import pytest
 import torch
@@ -13,8 +14,10 @@ from transformer_lite.page.export import (
     rounded_to_8_bits,
     write_page,
 )
-from transformer_lite.runs.folder import find_run
+from transformer_lite.runs.folder import PRETRAINED, find_run
 from transformer_lite.runs.weights import read_weights
+from transformer_lite.tokenizer import UNK, Tokenizer
+from transformer_lite_book.recordings import HEADS
 
 
 def test_rounding_errs_by_half_a_step_of_each_row():
@@ -76,6 +79,35 @@ def test_bad_input_gets_one_line(tmp_path, capsys):
     there = ("page", "tatoeba_en_de", "--out", tmp_path / "there")
     assert "already there" in fails(capsys, *there)
     assert not (tmp_path / "page").exists()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (find_run("craft_parser").default_weights(), "in the file and .* in the model"),
+        (HEADS, "missing in the (file|model)"),
+    ],
+)
+def test_weights_of_another_model_are_refused(tmp_path, weights, message):
+    with pytest.raises(ValueError, match=message):
+        write_page("tatoeba_en_de", tmp_path / "page", weights)
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_vocabulary_of_another_model_is_refused(tmp_path):
+    run = shutil.copytree(find_run("tatoeba_en_de").path, tmp_path / "run")
+    shutil.copy(find_run("multi30k_en_de").tokenizer, run)
+    with pytest.raises(ValueError, match="has 4,000 tokens, and the model 8,000"):
+        write_page(run, tmp_path / "page")
+    assert not (tmp_path / "page").exists()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in PRETRAINED.iterdir()))
+def test_the_page_of_every_model_of_the_package_opens_with_an_example(name):
+    run = find_run(name)
+    ids = Tokenizer.load(run.tokenizer).encode(run.training_data()["example"])
+    assert 3 < len(ids) < 15
+    assert UNK not in ids
 
 
 def test_a_page_replaces_nothing(tmp_path):

@@ -3,16 +3,27 @@
 Skipped where there is no Chromium.
 """
 
+import re
 import shutil
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
+import torch
 from playwright.sync_api import sync_playwright
 
 from transformer_lite import Translator
-from transformer_lite.page.export import write_page
+from transformer_lite.page.export import (
+    exported,
+    parameters_for_json,
+    write_files,
+    write_page,
+)
+from transformer_lite.runs.folder import find_run
+from transformer_lite.runs.weights import read_weights
+from transformer_lite_book.plots import AttentionMap, attention_explorer
+from transformer_lite_book.recordings import HEADS
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
@@ -225,6 +236,27 @@ def test_the_keyboard_reaches_everything(page, folder):
     assert page.evaluate("document.activeElement.getAttribute('role')") == "radio"
 
 
+def test_explorers_in_outputs_of_a_notebook_start_and_obey_keys(page):
+    weights = torch.eye(3).expand(2, 2, 3, 3)
+    words = ["the", "dog", "."]
+    explorer = attention_explorer({"self": AttentionMap(weights, words, words)})
+    page.set_content(f"<!doctype html>{explorer.data}{explorer.data}")
+    second = page.locator(".attention-explorer").nth(1)
+    assert page.locator(".fallback").count() == 0
+    second.get_by_role("radio", name="layer 1, head 2").click()
+    page.keyboard.press("ArrowDown")
+    assert "Layer 2, head 2: the lines of all" in second.locator(".says").inner_text()
+    second.get_by_role("listbox").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowUp")
+    assert "looks most at" in second.locator(".says").inner_text()
+    assert second.locator(".keys li").nth(1).inner_text().split() == ["dog", "100", "%"]
+    page.keyboard.press("Escape")
+    assert "the lines of all words" in second.locator(".says").inner_text()
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(({ id }) => id)")
+    assert len(ids) == len(set(ids)) == 6
+
+
 def test_a_phone_shows_all_of_it(browser, folder):
     phone = browser.new_page(viewport={"width": 360, "height": 640})
     open_page(phone, folder)
@@ -232,6 +264,90 @@ def test_a_phone_shows_all_of_it(browser, folder):
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert phone.evaluate(wide) == 0
     phone.close()
+
+
+def test_it_opens_with_an_example(page, folder):
+    open_page(page, folder)
+    wait(page)
+    assert page.input_value("textarea") == "A dog runs on the beach."
+    assert page.inner_text(".translation") == "Ein Hund läuft am Strand."
+    assert status(page).startswith("Translated in ")
+
+
+def test_what_is_typed_while_the_model_is_loading_stays(page, folder):
+    page.goto((folder / "index.html").as_uri(), wait_until="commit")
+    assert "Hund" in translated(page, SENTENCE)
+    assert page.input_value("textarea") == SENTENCE
+
+
+def test_the_page_of_a_parser_speaks_of_trees(page, tmp_path):
+    write_page("craft_parser", tmp_path / "page")
+    open_page(page, tmp_path / "page")
+    wait(page)
+    assert page.inner_text(".translation").startswith("(S (NP We )NP (VP saw ")
+    assert status(page).startswith("Parsed in ")
+    assert "The tree, piece by piece" in page.inner_text("main")
+    words = page.evaluate("document.title + document.body.innerHTML")
+    assert not re.search('translat(es|ed|ion)[^-"]', words, re.I)
+
+
+def test_a_text_without_spaces_is_answered_at_once(page, folder):
+    open_page(page, folder)
+    wait(page)
+    page.fill("textarea", "ab" * 20_000)
+    page.wait_for_function(
+        "document.querySelector('.status').innerText.includes('at most 461 pieces')",
+        timeout=10_000,
+    )
+
+
+def test_an_error_in_an_answer_is_said_and_ends_it(browser, folder, tmp_path):
+    broken = shutil.copytree(folder, tmp_path / "page")
+    script = (broken / "page.js").read_text("utf-8")
+    assert "lengthPenalty(step.length" in script
+    script = script.replace("lengthPenalty(step.length", "missing(step.length")
+    (broken / "page.js").write_text(script, "utf-8")
+    tab = browser.new_page()
+    open_page(tab, broken)
+    for text in (SENTENCE, "It rains."):
+        assert translated(tab, text) == ""
+        assert status(tab) == "The model failed: missing is not defined."
+    tab.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda model: model | of_weights(find_run("craft_parser").default_weights()),
+        lambda model: model | of_weights(HEADS),
+        lambda model: model | {"data": "!" + model["data"][1:]},
+        lambda model: model | {"data": model["data"][:-4000]},
+        lambda model: model | {"data": "////" * (len(model["data"]) // 4)},
+        lambda model: model | {"tensors": model["tensors"][:-1]},
+        None,
+    ],
+    ids=["of another model", "of the chapter", "no base64", "cut off", "not a number",
+         "too many", "half a file"],
+)  # fmt: skip
+def test_a_damaged_model_is_said_and_stays_said(browser, tmp_path, damage):
+    model = exported("tatoeba_en_de")
+    write_files(damage(model) if damage else model, tmp_path)
+    if not damage:
+        file = tmp_path / "model.js"
+        file.write_text(file.read_text("utf-8")[:-1_000_000], "utf-8")
+    tab = browser.new_page()
+    tab.goto((tmp_path / "index.html").as_uri())
+    wait(tab)
+    message = status(tab)
+    assert re.search(r"model\.js (holds no working model: |is damaged)", message)
+    assert "Write the page again." in message
+    assert translated(tab, SENTENCE) == ""  # neither busy for ever nor silent
+    assert status(tab) == message
+    tab.close()
+
+
+def of_weights(path):
+    return parameters_for_json(read_weights(path), bits=8)
 
 
 def test_without_the_model_it_says_what_is_missing(browser, folder, tmp_path):

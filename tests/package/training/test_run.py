@@ -12,6 +12,7 @@ from filelock import FileLock
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.prepare import prepare
+from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference import scores
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.runs.folder import RunFolder
@@ -71,7 +72,9 @@ def contents(folder):
 def test_a_run_knows_its_recipe_its_languages_and_the_vocabularys_size(recipe, out):
     train_recipe(recipe, out)
     assert RunFolder(out).recipe() == changed(recipe, "model", vocab_size=40)
-    assert RunFolder(out).training_data()["languages"] == ("en", "ko")
+    data = RunFolder(out).training_data()
+    assert data["languages"] == ("en", "ko")
+    assert data["example"] in PreparedCorpus(recipe.data).text("valid")[0]
 
 
 def test_samples_are_scored_at_each_validation(recipe, out, capsys, monkeypatch):

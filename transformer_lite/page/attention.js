@@ -1,0 +1,54 @@
+/* What attends to what: the attention explorer, and a switch for the head in it. */
+
+import { button, make } from "./dom.js";
+import { explore } from "./explorer.js";
+
+const KINDS = ["encoder", "decoder", "cross"]; // in the order of the explorer's maps
+const NAMES = {
+  encoder: "the encoder's self-attention",
+  decoder: "the decoder's self-attention",
+  cross: "the cross-attention",
+};
+
+/* The name of a head at a place such as "cross.0.3". */
+export function headName(place) {
+  const [kind, layer, head] = place.split(".");
+  return `layer ${+layer + 1}, head ${+head + 1} of ${NAMES[kind]}`;
+}
+
+export function attention(root, store, change) {
+  make(root, "h3", {}, "What attends to what");
+  const around = make(root, "div");
+  const switches = button(root, "", () => {
+    const [place, { off }] = [exploredHead(), store.state.settings];
+    const others = off.filter((other) => other !== place);
+    change({ off: off.includes(place) ? others : [...off, place] });
+  });
+  around.addEventListener("explore", ({ detail }) => store.update({ explored: detail }));
+
+  function exploredHead() {
+    const { map, layer, head } = store.state.explored;
+    return `${KINDS[map]}.${layer}.${head}`;
+  }
+
+  store.watch(["result"], ({ result, explored }) => {
+    around.textContent = "";
+    if (!result) return;
+    const read = [...result.pieces.map(({ text }) => text), "END"];
+    const written = result.steps.map(({ piece }) => piece);
+    const begins = ["BEGIN", ...written.slice(0, -1)]; // what the decoder reads
+    const { encoder, decoder, cross } = result.weights;
+    const maps = [
+      { name: "encoder: source to source", queries: read, keys: read, weights: encoder },
+      { name: "decoder: target to target", queries: begins, keys: begins, weights: decoder },
+      { name: "cross-attention: target to source", queries: begins, keys: read, weights: cross },
+    ];
+    const query = explored.query < maps[explored.map].queries.length ? explored.query : null;
+    explore(make(around, "div", { class: "attention-explorer" }), { maps, start: { ...explored, query } });
+  });
+  store.watch(["result", "settings", "explored"], ({ result, settings }) => {
+    const place = exploredHead();
+    switches.hidden = !result;
+    switches.textContent = `Switch ${settings.off.includes(place) ? "on" : "off"} ${headName(place)}`;
+  });
+}

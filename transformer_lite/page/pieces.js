@@ -1,0 +1,69 @@
+/* The output, piece by piece, with the likeliest pieces at a place of it. */
+
+import { button, make, onKey } from "./dom.js";
+import { wording } from "./sentence.js";
+
+const percent = (share) =>
+  share > 0 && share < 0.005 ? "under 1 %" : `${Math.round(100 * share)} %`;
+const shown = (piece) => (piece === "</s>" ? "END" : piece);
+
+export function pieces(root, store, change) {
+  const title = make(root, "h3");
+  make(root, "p", { class: "hint" },
+    "Choose a piece to see the likeliest ones at its place. Choose another one there, and the model goes on from it.");
+  const output = make(root, "div", { class: "pieces", role: "radiogroup" });
+  const candidates = make(root, "ol", { class: "candidates", "aria-label": "Continue with one of the likeliest pieces" });
+  const release = button(root, "Let the model choose again", () => change({ forced: {} }));
+
+  function choose(place) {
+    store.update({ place });
+    output.children[place].focus();
+  }
+
+  onKey(output, () => {
+    const { place, result } = store.state;
+    const last = result.steps.length - 1;
+    const [next, before] = [Math.min(place + 1, last), Math.max(place - 1, 0)];
+    return {
+      ArrowRight: next, ArrowLeft: before, ArrowDown: next, ArrowUp: before, Home: 0, End: last,
+    };
+  }, choose);
+
+  /* The output with another piece at the chosen place; what comes after it is free. */
+  function force(id) {
+    const { place, settings } = store.state;
+    const before = Object.entries(settings.forced).filter(([other]) => other < place);
+    change({ forced: { ...Object.fromEntries(before), [place]: id } });
+  }
+
+  store.watch(["model"], ({ model }) => {
+    title.textContent = `The ${wording(model).output}, piece by piece`;
+    output.setAttribute("aria-label", `Pieces of the ${wording(model).output}`);
+  });
+  store.watch(["settings"], ({ settings }) => {
+    release.hidden = !Object.keys(settings.forced).length;
+  });
+  store.watch(["result", "place"], ({ result, place, settings }) => {
+    const hadFocus = [output, candidates].some((part) => part.contains(document.activeElement));
+    output.textContent = "";
+    candidates.textContent = "";
+    if (!result) return;
+    result.steps.forEach(({ piece, probability }, i) => {
+      const choice = button(output, "", () => choose(i), {
+        role: "radio", dir: "auto", "aria-checked": i === place,
+        tabindex: i === place ? 0 : -1, class: i in settings.forced ? "forced" : "",
+      });
+      make(choice, "span", {}, shown(piece));
+      make(choice, "small", {}, percent(probability));
+    });
+    const chosen = result.steps[place];
+    for (const { id, piece, probability } of chosen.candidates) {
+      const current = id === chosen.id ? { "aria-current": "true" } : {};
+      const candidate = button(make(candidates, "li"), "", () => force(id), current);
+      make(candidate, "span", { class: "piece", dir: "auto" }, shown(piece));
+      make(make(candidate, "span", { class: "bar" }), "span", { style: `width: ${100 * probability}%` });
+      make(candidate, "span", { class: "number" }, percent(probability));
+    }
+    if (hadFocus) output.children[place].focus();
+  });
+}

@@ -1,0 +1,79 @@
+/* The sentence, the model's output for it, and the pieces that the model reads. */
+
+import { make } from "./dom.js";
+
+export const TYPING = 200; // milliseconds without a change before the model begins
+
+/* What the page calls a model's work and its output. */
+const TASKS = {
+  translation: { done: "Translated", output: "translation" },
+  parsing: { done: "Parsed", output: "tree" },
+};
+export const wording = (model) => TASKS[model?.task ?? "translation"];
+
+export const readable = (pieces) => pieces.join("").replaceAll("\u2581", " ").trim();
+
+export function sentence(root, store, change) {
+  const label = make(root, "label", { class: "sentence" });
+  const title = make(label, "span");
+  const text = make(label, "textarea", { rows: 2, spellcheck: "false", dir: "auto" });
+  const status = make(root, "p", { class: "status", role: "status" });
+  const output = make(root, "div", { class: "translation", role: "region", dir: "auto" });
+  make(root, "h3", {}, "The pieces that the model reads");
+  const pieces = make(root, "ol", { class: "pieces", "aria-label": "Pieces of the sentence" });
+
+  text.addEventListener("input", () => change({ text: text.value, forced: {} }, TYPING));
+
+  store.watch(["model"], ({ model }) => {
+    const [from, into] = model?.languages ?? ["", ""];
+    title.textContent = from ? `A sentence in ${languageName(from)}` : "A sentence";
+    text.lang = from;
+    output.lang = model?.task === "parsing" ? from : into;
+    output.setAttribute("aria-label", `The ${wording(model).output}`);
+  });
+  store.watch(["settings"], ({ settings }) => {
+    if (text.value !== settings.text) text.value = settings.text;
+  });
+  store.watch(["model", "failure", "busy", "answer"], (state) => {
+    const message = messageOf(state);
+    if (status.textContent !== message) status.textContent = message;
+  });
+  store.watch(["answer"], ({ answer }) => {
+    const step = answer.search.at(-1);
+    if (!step) {
+      pieces.textContent = "";
+      for (const { text: piece } of answer.pieces.slice(0, answer.longest)) {
+        const kind = answer.unknown.includes(piece) ? "unknown" : "";
+        make(pieces, "li", { class: kind, dir: "auto" }, piece);
+      }
+    }
+    if (!step && !answer.done) return; // the output before stays until the first word
+    const path = step ? (step.goingOn[0] ?? step.ended[0]).path : [];
+    const words = path.filter(({ id }) => id > 2).map(({ piece }) => piece);
+    output.textContent = answer.result?.output ?? readable(words);
+    output.classList.toggle("partial", !answer.result);
+  });
+}
+
+function messageOf({ model, failure, busy, answer }) {
+  if (failure) return failure;
+  if (!model) return "The model is loading.";
+  if (answer.tooLong) {
+    return `This text is too long: the model reads at most ${answer.longest} pieces. Shorten it.`;
+  }
+  if (answer.unknown.length) {
+    const names = answer.unknown.map((name) => `“${name.replaceAll("\u2581", " ")}”`);
+    return `The model has never seen ${[...new Set(names)].join(", ")}. It reads “unknown” there.`;
+  }
+  if (busy) return "";
+  if (!answer.pieces.length) return "Type a sentence.";
+  return `${wording(model).done} in ${answer.result.seconds.toFixed(1)} s.`;
+}
+
+function languageName(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code; // not a language's code
+  }
+}

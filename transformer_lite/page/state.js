@@ -1,0 +1,51 @@
+/* What the page knows, as one object. Parts of the page watch its fields, and draw
+   themselves again when one of them changes.
+
+     model     what model.js holds, without the weights; null until the worker has it
+     failure   why there is no model or no answer; "" if there is
+     settings  what the reader can change, and a link keeps
+     busy      whether an answer is awaited
+     answer    what the worker has said of the newest settings so far: the sentence's
+               pieces, the steps of the search, and at last the result
+     result    the newest answer that was complete: it stays while the next one comes
+     place     the place in the output whose candidates are shown
+     explored  what the attention explorer shows */
+
+export const NO_ANSWER = { pieces: [], unknown: [], search: [], result: null, done: true };
+
+/* The settings of somebody who has changed nothing. */
+export const unchanged = (model) => ({
+  text: model?.example ?? "",
+  beamSize: model?.search.beam_size ?? 4,
+  alpha: model?.search.alpha ?? 0.6,
+  temperature: 1,
+  seed: null, // of the drawing; null searches
+  forced: {}, // the pieces that the reader has chosen, by their places
+  off: [],
+  positions: true,
+  scaled: true,
+});
+
+export class Store {
+  watchers = [];
+  state = {
+    model: null, failure: "", settings: unchanged(null), busy: true, answer: NO_ANSWER,
+    result: null, place: 0, explored: { map: 2, layer: 0, head: 0, query: null },
+  };
+
+  /* Calls `render` with the state now, and whenever one of these fields has changed. */
+  watch(fields, render) {
+    this.watchers.push({ fields, render });
+    render(this.state);
+  }
+
+  update(changes) {
+    const before = this.state;
+    this.state = { ...before, ...changes };
+    for (const { fields, render } of this.watchers) {
+      if (fields.some((field) => field in changes && changes[field] !== before[field])) {
+        render(this.state);
+      }
+    }
+  }
+}
