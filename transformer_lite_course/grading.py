@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +29,9 @@ SECONDS = 60
 
 BYTES = 4 * 2**30
 """Most memory that a part may take."""
+
+OUTPUT = 2**26
+"""Most bytes that a part may print, or write into another file."""
 
 SHOWN_LINES, SHOWN_BYTES = 10, 2000
 """How much of what a part prints is shown."""
@@ -85,92 +87,66 @@ def _start_server() -> BaseContext:
 
 def _grade(context: BaseContext, folder: Path, part: Part) -> Grade:
     """Check a part in a process that ends after `SECONDS` at the latest."""
-    verdict, of_process = context.Pipe(duplex=False)
-    output, of_output = context.Pipe(duplex=False)
-    arguments = (folder, part.name, of_process, of_output)
-    process = context.Process(target=_check, args=arguments, daemon=True)
-    process.start()
-    of_process.close()
-    of_output.close()
-    printed, ends = _Printed(output), time.monotonic() + SECONDS
-    sentence = f"The code takes more than {SECONDS} seconds; has a loop no end?"
-    killed = "The code kills the process that started it; leave that out."
-    try:
-        while not verdict.poll() and time.monotonic() < ends:
-            printed.read(seconds=0.05)
-        if verdict.poll():
-            sentence = verdict.recv() or ""
-            process.join(timeout=1)
-            sentence = killed if process.exitcode else sentence
-    except EOFError:
-        sentence = killed
-    finally:
-        printed.read(seconds=0.0)
-        with suppress(OSError):  # there may be no process left
-            os.killpg(process.pid, signal.SIGKILL)
-        process.join()
+    with tempfile.NamedTemporaryFile() as output:
+        verdict, of_process = context.Pipe(duplex=False)
+        arguments = (folder, part.name, of_process, output.name)
+        process = context.Process(target=_check, args=arguments, daemon=True)
+        process.start()
+        of_process.close()
+        sentence = f"The code takes more than {SECONDS} seconds; has a loop no end?"
+        killed = "The code kills the process that started it; leave that out."
+        try:
+            if verdict.poll(SECONDS):
+                sentence = verdict.recv() or ""
+                process.join(timeout=1)
+                sentence = killed if process.exitcode else sentence
+        except EOFError:
+            sentence = killed
+        finally:
+            with suppress(OSError):  # there may be no process left
+                os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+        printed = _beginning(output.read())
     if (rest := len(sentence) - SHOWN_CHARACTERS) > 0:
         sentence = f"{sentence[:SHOWN_CHARACTERS]} … and {rest:,} more characters."
     state, link = ("fails", part.link) if sentence else ("holds", "")
-    return Grade(part.name, state, sentence, link, printed.shown())
+    return Grade(part.name, state, sentence, link, printed)
 
 
-class _Printed:
-    """The beginning of what a process prints, and the size of all of it."""
-
-    def __init__(self, output: Connection) -> None:
-        self._output = output
-        self._beginning = b""
-        self._bytes = self._lines = 0
-
-    def read(self, seconds: float) -> None:
-        """Read what has arrived; wait at most `seconds` for more."""
-        ends = time.monotonic() + seconds
-        while self._output.poll(max(0.0, ends - time.monotonic())):
-            chunk = os.read(self._output.fileno(), 2**16)
-            if not chunk:  # the process has ended
-                time.sleep(seconds)
-                return
-            self._bytes += len(chunk)
-            self._lines += chunk.count(b"\n")
-            self._beginning += chunk[: SHOWN_BYTES - len(self._beginning)]
-            if time.monotonic() > ends:
-                return
-
-    def shown(self) -> str:
-        """Return the first lines, and how much is left out."""
-        lines = self._beginning.decode("utf-8", "replace").splitlines()[:SHOWN_LINES]
-        if (rest := self._lines - len(lines)) > 0:
-            lines.append(f"… and {rest:,} more lines")
-        elif (rest := self._bytes - SHOWN_BYTES) > 0:
-            lines.append(f"… and {rest:,} more bytes")
-        return "\n".join(lines)
+def _beginning(output: bytes) -> str:
+    """Return the first lines, and how much is left out."""
+    beginning = output[:SHOWN_BYTES].decode("utf-8", "replace")
+    lines = beginning.splitlines()[:SHOWN_LINES]
+    if (rest := output.count(b"\n") - len(lines)) > 0:
+        lines.append(f"… and {rest:,} more lines")
+    elif (rest := len(output) - SHOWN_BYTES) > 0:
+        lines.append(f"… and {rest:,} more bytes")
+    return "\n".join(lines)
 
 
-def _check(folder: Path, name: str, verdict: Connection, output: Connection) -> None:
+def _check(folder: Path, name: str, verdict: Connection, output: str) -> None:
     """Check a part in a child; send what is wrong, or None.
 
     The child's parent is this process, so that the code can kill no other.
     """
-    import resource  # Windows, which has none, can still import this module
+    import resource  # Windows has none, and can still import this module
 
     os.setsid()  # so the grader can end this process with all that it has started
-    os.dup2(output.fileno(), 1)
-    os.dup2(output.fileno(), 2)
+    # Whatever the terminal's encoding is, the output is UTF-8.
+    sys.stdout = open(output, "w", encoding="utf-8", errors="backslashreplace")
+    sys.stderr = sys.stdout
+    for stream in (1, 2):
+        os.dup2(sys.stdout.fileno(), stream)
     if child := os.fork():
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status:
             verdict.send(f"The code ends its process, with status {status}.")
         return
-    # Whatever the terminal's encoding is, the grader reads UTF-8.
-    sys.stdout, sys.stderr = (
-        open(stream, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-        for stream in (1, 2)
-    )
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (BYTES, most))
+    for limit, most in ((resource.RLIMIT_DATA, BYTES), (resource.RLIMIT_FSIZE, OUTPUT)):
+        resource.setrlimit(limit, (most, resource.getrlimit(limit)[1]))
     sentence = failure(folder, name)
-    sys.stdout.flush()
+    with suppress(OSError):  # more is printed than a file may hold
+        sys.stdout.flush()
     verdict.send(sentence)
     os._exit(0)
 

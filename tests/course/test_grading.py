@@ -94,6 +94,10 @@ def test_comments_and_imports_do_not_make_a_part_written(parts):
         ("import no_such", "ModuleNotFoundError"),
         ("return ids[", "not Python"),
         ("return padding_mask(ids, pad_id)", "RecursionError"),
+        (
+            "while True:\n        print('x' * 10**6)",
+            "OSError: [Errno 27] File too large",
+        ),
     ],
 )
 def test_code_that_stops_gets_a_clear_line(parts, body, sentence):
