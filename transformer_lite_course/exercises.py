@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from transformer_lite_course.comparing import Fault, require
+from transformer_lite_course.comparison import MistakeError, require
 
 WIDTH = 80
 """Characters in a line of the page."""
@@ -35,8 +35,8 @@ def check(body: Callable[[Any], None]) -> Callable[[Any], bool]:
     def checked(answer: Any) -> bool:
         try:
             body(answer)
-        except Fault as fault:
-            verdict = f"not yet: {fault}"
+        except MistakeError as mistake:
+            verdict = f"not yet: {mistake}"
         except Exception as error:
             verdict = f"not yet: the code stops with {type(error).__name__}: {error}"
         else:
@@ -48,24 +48,26 @@ def check(body: Callable[[Any], None]) -> Callable[[Any], bool]:
 
 
 def require_number(
-    what: str, found: object, expected: Real, tolerance: float = 1e-4
+    what: str, number: object, expected: Real, tolerance: float = 1e-4
 ) -> None:
     """Compare a number with the right one.
 
     Args:
         what: What the number is, as the subject of a sentence in the singular.
-        found: The reader's; a tensor with one element is a number, too.
+        number: The reader's; a tensor with one element is a number, too.
         expected: The right one. An integer must be met exactly.
         tolerance: How far another number may be off, as a share of the right one; or,
             close to zero, absolutely.
 
     Raises:
-        Fault: The numbers differ, or what was found is no number.
+        MistakeError: The numbers differ, or the reader's is none.
     """
-    if isinstance(found, torch.Tensor) and found.numel() == 1:
-        found = found.item()
-    if isinstance(found, bool) or not isinstance(found, Real):
-        raise Fault(f"{what} is of type {type(found).__name__}; return a number.")
+    if isinstance(number, torch.Tensor) and number.numel() == 1:
+        number = number.item()
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise MistakeError(
+            f"{what} is of type {type(number).__name__}; return a number."
+        )
     limit = 0.0 if isinstance(expected, int) else tolerance
-    close = math.isclose(found, expected, rel_tol=limit, abs_tol=limit)
+    close = math.isclose(number, expected, rel_tol=limit, abs_tol=limit)
     require(close, f"{what} is wrong.")

@@ -9,8 +9,10 @@ import ast
 import importlib
 import shutil
 import sys
+import traceback
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
 
@@ -71,11 +73,17 @@ def write_skeleton(folder: Path) -> None:
 
 
 def is_written(file: Path) -> bool:
-    """Return whether any function of a part has a body.
+    """Return whether a part is more than what `write_skeleton` wrote.
+
+    Comments, docstrings and imports above the code do not count.
 
     Raises:
         ValueError: There is no such file, or it is no Python.
     """
+    return _statements(file) != _statements(SKELETON / file.name)
+
+
+def _statements(file: Path) -> list[str]:
     try:
         tree = ast.parse(file.read_bytes())
     except OSError:
@@ -89,35 +97,39 @@ def is_written(file: Path) -> bool:
         raise ValueError(
             f"{place}: not Python ({getattr(error, 'msg', error)})"
         ) from error
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return any(not _raises_not_implemented(node) for node in nodes)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            del node.body[: ast.get_docstring(node) is not None]
+    imports = ast.Import | ast.ImportFrom
+    code = dropwhile(lambda statement: isinstance(statement, imports), tree.body)
+    return [ast.dump(statement) for statement in code]
 
 
-def _raises_not_implemented(function: ast.FunctionDef) -> bool:
-    last = function.body[-1]
-    return (
-        isinstance(last, ast.Raise)
-        and isinstance(last.exc, ast.Name)
-        and last.exc.id == NotImplementedError.__name__
-    )
-
-
-def load_parts(folder: Path, own: Collection[str]) -> dict[str, ModuleType]:
+def load_parts(folder: Path, written: Collection[str]) -> dict[str, ModuleType]:
     """Import the reader's parts; the book's stand in for all others.
 
     Args:
         folder: The reader's files.
-        own: The names of the parts that are the reader's.
+        written: The names of the parts that are the reader's.
     """
     from transformer_lite_course import reference  # slow: it loads PyTorch
 
-    for known in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
-        del sys.modules[known]
+    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+        del sys.modules[name]
     package = ModuleType(PACKAGE)
     package.__path__ = [str(folder)]
     sys.modules[PACKAGE] = package
     for name in PARTS:
-        if name not in own:
+        if name not in written:
             sys.modules[f"{PACKAGE}.{name}"] = reference
     importlib.invalidate_caches()
     return {name: importlib.import_module(f"{PACKAGE}.{name}") for name in PARTS}
+
+
+def place_of(error: Exception, folder: Path) -> str:
+    """Return the last line of the reader's code that an error came through."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.parent.resolve() == folder.resolve():
+            return f"{file.name}, line {frame.lineno}"
+    return "Called by the check"

@@ -8,6 +8,8 @@ Chapter: 03_model_architecture
 Tests: tests/course/test_checks.py
 """
 
+# ruff: noqa: F401  (the parts are imported for others)
+
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -24,28 +26,6 @@ from transformer_lite.layers import AddAndNorm, DecoderLayer, EncoderLayer, Feed
 from transformer_lite.masks import causal_mask, padding_mask
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import noam_rate
-
-__all__ = [
-    "AddAndNorm",
-    "DecoderLayer",
-    "Embedding",
-    "EncoderLayer",
-    "FeedForward",
-    "MultiHeadAttention",
-    "Transformer",
-    "beam_search",
-    "causal_mask",
-    "greedy_search",
-    "label_smoothed_loss",
-    "noam_rate",
-    "pad",
-    "padding_mask",
-    "scaled_dot_product_attention",
-    "sinusoidal_encoding",
-    "take_step",
-    "teacher_forcing",
-    "token_batches",
-]
 
 
 def label_smoothed_loss(

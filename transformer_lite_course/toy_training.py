@@ -40,11 +40,11 @@ def train(folder: Path, recipe: Recipe) -> None:
     Raises:
         ValueError: A file is missing or is no Python, or the loss is not finite.
     """
-    own = {name for name in PARTS if is_written(folder / f"{name}.py")}
-    print(f"yours: {', '.join(n for n in PARTS if n in own) or 'nothing yet'}")
-    if rest := [name for name in PARTS if name not in own]:
+    written = {name for name in PARTS if is_written(folder / f"{name}.py")}
+    print(f"yours: {', '.join(n for n in PARTS if n in written) or 'nothing yet'}")
+    if rest := [name for name in PARTS if name not in written]:
         print(f"the book's: {', '.join(rest)}")
-    parts = SimpleNamespace(**load_parts(folder, own))
+    parts = SimpleNamespace(**load_parts(folder, written))
     corpus = load_corpus("toy")
     pairs = [(pair.source, pair.target) for pair in corpus.splits["train"]]
     tokenizer = Tokenizer.train((text for pair in pairs for text in pair), VOCAB_SIZE)
@@ -75,8 +75,8 @@ def train(folder: Path, recipe: Recipe) -> None:
             )
         if step % SHOWN_STEPS == 0:
             source, _ = examples[step // SHOWN_STEPS % TESTED]
-            made = _translated(parts, model, tokenizer, source, beam_size=1)
-            print(f"step {step:,}: loss {loss:.3f}\n  {source}\n  {made}", flush=True)
+            output = _translated(parts, model, tokenizer, source, beam_size=1)
+            print(f"step {step:,}: loss {loss:.3f}\n  {source}\n  {output}", flush=True)
     right = sum(
         _translated(parts, model, tokenizer, source, beam_size=4) == target
         for source, target in examples
@@ -113,12 +113,10 @@ def _translated(
         logits = model(ids.expand(len(prefixes), -1), prefixes)
         return logits[:, -1].log_softmax(dim=-1)
 
-    longest = ids.size(1) + 20
+    search = (next_log_probs, BOS, EOS, ids.size(1) + 20)
     if beam_size == 1:
-        found = parts.search.greedy_search(next_log_probs, BOS, EOS, longest)
+        output = parts.search.greedy_search(*search)
     else:
-        found = parts.search.beam_search(
-            next_log_probs, BOS, EOS, longest, beam_size, 0.6
-        )
+        output = parts.search.beam_search(*search, beam_size, 0.6)
     model.train()
-    return tokenizer.decode(found)
+    return tokenizer.decode(output)

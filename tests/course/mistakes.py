@@ -64,10 +64,40 @@ MISTAKES = {
         (
             SPLIT,
             "x.view(batch, length, -1, self.num_heads).permute(0, 3, 1, 2)",
-            "d_k × heads",
+            "are cut as d_k × heads",
+        ),
+        (
+            MERGE,
+            "heads.permute(0, 2, 3, 1).reshape(batch, length, -1)",
+            "put together as d_k × heads",
+        ),
+        (
+            f"{SPLIT}\n\n    def merge(self, heads):\n"
+            f"        batch, _, length, _ = heads.shape\n        return {MERGE}",
+            "x.view(batch, length, -1, self.num_heads).permute(0, 3, 1, 2)\n\n"
+            "    def merge(self, heads):\n"
+            "        return heads.permute(0, 2, 3, 1).flatten(2)",
+            "cut it as heads × d_k",
+        ),
+        (
+            "self.w_k(memory)), self.split(self.w_v(memory))",
+            "self.w_v(memory)), self.split(self.w_k(memory))",
+            "keys come from w_v and the values from w_k",
+        ),
+        ("self.split(self.w_q(query))", "self.split(query)", "query is not projected"),
+        (
+            "scaled_dot_product_attention(query, key, value, mask)",
+            "scaled_dot_product_attention(\n"
+            "            query, key, value, None if mask is None else mask.unsqueeze(1)\n"
+            "        )",
+            "adds an axis to the mask",
         ),
         ("return self.w_o(self.merge(heads))", "return self.merge(heads)", "w_o"),
-        ("self.split(self.w_v(memory))", "self.split(self.w_k(memory))", "from w_k"),
+        (
+            "self.split(self.w_v(memory))",
+            "self.split(self.w_k(memory))",
+            "values come from w_k",
+        ),
         (
             "self.keys_and_values(memory), mask",
             "self.keys_and_values(query), None",

