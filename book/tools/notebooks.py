@@ -11,7 +11,7 @@ imports follow in the setup cell. A cell whose first line is one of a few titles
 (``# @title Solution``) is closed, with words that say what opens.
 
 A notebook is executed in its own folder, stripped of everything that differs from run
-to run, and replaced only when it ran to its end.
+to run, and replaced only when it ran to its end. Its pictures get palettes.
 """
 
 import argparse
@@ -37,6 +37,7 @@ from nbformat import NotebookNode
 sys.path.insert(0, str(Path(__file__).parent))
 import limits
 import make_map
+from palettes import with_palette
 
 from transformer_lite_course.parts import PARTS
 
@@ -278,6 +279,9 @@ def settle(notebook: NotebookNode, seconds: float | None = None) -> NotebookNode
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         cell["id"] = stable_id(cell, seen)
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                output.data["image/png"] = with_palette(output.data["image/png"])
     return notebook
 
 

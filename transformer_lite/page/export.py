@@ -12,18 +12,14 @@ Tests: tests/package/page/test_export.py, tests/package/page/test_in_browser.py
 import base64
 import json
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-
-import torch
-from jaxtyping import Float, Int8
-from torch import Tensor
+from typing import Any, Literal
 
 from transformer_lite.inference.translator import Translator
 from transformer_lite.page import EXPLORER, script_of, text_of
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.runs.files import new_folder
 from transformer_lite.runs.folder import find_run
-from transformer_lite.runs.weights import Weights, weights_of
+from transformer_lite.runs.weights import Weights, quantize, weights_of
 
 WORKER = ("tokenizer.js", "transformer.js", "worker.js")
 """The modules that run beside the page, each after those that it imports."""
@@ -32,30 +28,6 @@ PAGE = (
     "attention.js", "experiments.js", "page.js",
 )  # fmt: skip
 """The modules of the page itself."""
-
-
-class Quantized(NamedTuple):
-    """A matrix in numbers of 8 bits: row i is `numbers[i] * scales[i]`."""
-
-    numbers: Int8[Tensor, "rows columns"]
-    scales: Float[Tensor, " rows"]
-
-
-def quantize(matrix: Float[Tensor, "rows columns"]) -> Quantized:
-    """Round each row to 255 evenly spaced numbers, the largest of which is exact."""
-    largest = matrix.abs().amax(dim=1).clamp(min=1e-12)  # also of a row of zeros
-    scales = largest / 127
-    return Quantized((matrix / scales[:, None]).round().to(torch.int8), scales)
-
-
-def rounded_to_8_bits(weights: Weights) -> Weights:
-    """Return the weights that the page computes with, to score them in Python."""
-    rounded = dict(weights)
-    for name, tensor in weights.items():
-        if tensor.dim() > 1:
-            numbers, scales = quantize(tensor.float())
-            rounded[name] = numbers * scales[:, None]
-    return rounded
 
 
 def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:

@@ -1,6 +1,7 @@
-"""Weights in files: saved, loaded, and averaged over checkpoints.
+"""Weights in files: saved, loaded, averaged over checkpoints, and rounded to 8 bits.
 
-The files are safetensors, which cannot run code when they are loaded.
+The files are safetensors, which cannot run code when they are loaded. Training saves
+the numbers as they are. The models that come with the package are saved in 8 bits.
 
 Paper: §6.1
 Chapter: 06_1_machine_translation, the_multi_gpu_trainer
@@ -9,8 +10,10 @@ Tests: tests/package/runs/test_weights.py
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Int8
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -18,6 +21,36 @@ from torch import Tensor, nn
 from transformer_lite.runs.files import write_whole
 
 Weights = dict[str, Tensor]
+SCALES = ".scales"
+"""Ends the name under which a file has the scales of a matrix in 8 bits."""
+
+
+class Quantized(NamedTuple):
+    """A matrix in numbers of 8 bits: row i is `numbers[i] * scales[i]`."""
+
+    numbers: Int8[Tensor, "rows columns"]
+    scales: Float[Tensor, " rows"]
+
+
+def quantize(matrix: Float[Tensor, "rows columns"]) -> Quantized:
+    """Round each row to 255 evenly spaced numbers, the largest of which is exact."""
+    largest = matrix.abs().amax(dim=1).clamp(min=1e-12)  # also of a row of zeros
+    scales = largest / 127
+    return Quantized((matrix / scales[:, None]).round().to(torch.int8), scales)
+
+
+def in_8_bits(weights: Weights) -> Weights:
+    """Return the tensors of a file of a quarter of the size, for `save_weights`.
+
+    Matrices are rounded by row, and vectors stay float32. `read_weights` returns the
+    rounded weights under the names that they have here.
+    """
+    stored = {}
+    for name, tensor in weights.items():
+        stored[name] = tensor.float()
+        if tensor.dim() == 2:
+            stored[name], stored[name + SCALES] = quantize(stored[name])
+    return stored
 
 
 def weights_of(model: nn.Module) -> Weights:
@@ -52,13 +85,13 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read the weights at `path`, by name.
+    """Read the weights at `path`, by name; those of 8 bits as float32.
 
     Raises:
         ValueError: The file is missing or damaged.
     """
     try:
-        weights = load_file(path)
+        weights = _in_floats(load_file(path))
         for name, tensor in weights.items():
             if not tensor.isfinite().all():
                 raise ValueError(f"{name} has values that are not finite")
@@ -100,6 +133,18 @@ def average(paths: Sequence[Path]) -> Weights:
         for name, tensor in weights.items():
             total[name] += tensor
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def _in_floats(stored: Weights) -> Weights:
+    """Multiply each matrix of 8 bits with its scales, which the result is without."""
+    weights = dict(stored)
+    for name, tensor in stored.items():
+        if tensor.dtype == torch.int8:
+            scales = weights.pop(name + SCALES, None)
+            if scales is None or scales.shape != tensor.shape[:1]:
+                raise ValueError(f"{name} has 8 bits and no scale for each row")
+            weights[name] = tensor * scales[:, None]
+    return weights
 
 
 def _shapes(weights: Weights) -> dict[str, list[int]]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from transformer_lite import Translator
 from transformer_lite.runs.folder import PRETRAINED, RunFolder
-from transformer_lite.runs.weights import read_weights
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 NAMES = sorted(path.name for path in PRETRAINED.iterdir())
@@ -18,9 +18,10 @@ NAMES = sorted(path.name for path in PRETRAINED.iterdir())
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_small(name):
     files = [path for path in (PRETRAINED / name).rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 16e6
-    weights = read_weights(RunFolder(PRETRAINED / name).average)
-    assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+    assert sum(path.stat().st_size for path in files) < 8e6
+    stored = load_file(RunFolder(PRETRAINED / name).average)
+    kinds = {(tensor.dim(), tensor.dtype) for tensor in stored.values()}
+    assert kinds == {(2, torch.int8), (1, torch.float32)}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,7 +38,7 @@ def test_its_card_has_data_licence_scores_and_limits(name):
             continue  # a parser's card has the validation set alone
         found = float(re.search(rf"\| {split} \| ([\d.]+) ", card)[1])
         if "bleu" in scores:
-            # Rounding the weights to bfloat16 moves a few words.
+            # Rounding the weights to 8 bits moves a few words.
             assert found == pytest.approx(scores["bleu"], abs=0.4)
         else:  # the card's are scores of constrained search
             assert found > scores["f1_all"]

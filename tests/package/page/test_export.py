@@ -8,39 +8,17 @@ import torch
 from command_line import fails, run
 from javascript import run_javascript
 
-from transformer_lite.page.export import (
-    exported,
-    quantize,
-    rounded_to_8_bits,
-    write_page,
-)
+from transformer_lite.page.export import exported, write_page
 from transformer_lite.runs.folder import PRETRAINED, find_run
 from transformer_lite.runs.weights import read_weights
 from transformer_lite.tokenizer import UNK, Tokenizer
 from transformer_lite_book.recordings import HEADS
 
 
-def test_rounding_errs_by_half_a_step_of_each_row():
-    matrix = torch.randn(5, 40) * torch.tensor([[1e-3], [1], [100], [0], [1]])
-    numbers, scales = quantize(matrix)
-    error = (numbers * scales[:, None] - matrix).abs().amax(dim=1)
-    assert (error <= 0.5001 * matrix.abs().amax(dim=1) / 127).all()
-    assert numbers.abs().amax(dim=1).tolist() == [127, 127, 127, 0, 127]
-
-
-def test_vectors_are_not_rounded():
-    weights = {"bias": torch.randn(3), "matrix": torch.randn(2, 3)}
-    rounded = rounded_to_8_bits(weights)
-    assert rounded["bias"] is weights["bias"]
-    assert not torch.equal(rounded["matrix"], weights["matrix"])
-
-
 @pytest.mark.parametrize("bits", [8, 32])
 def test_unpacked_weights_are_those_that_were_packed(bits):
     model = exported("multi30k_en_de", bits=bits)
     weights = read_weights(find_run("multi30k_en_de").default_weights())
-    if bits == 8:
-        weights = rounded_to_8_bits(weights)
     names = [name for name in weights if "layers.2" in name or "embedding" in name]
     body = """
         const parameters = worker.unpack(given.model);

@@ -10,8 +10,11 @@ import torch
 from torch import nn
 
 from transformer_lite.runs.weights import (
+    SCALES,
     average,
+    in_8_bits,
     load_weights,
+    quantize,
     read_weights,
     save_weights,
     weights_of,
@@ -40,6 +43,42 @@ def test_a_transposed_tensor_can_be_saved(tmp_path):
     matrix = torch.arange(6.0).view(2, 3).T
     save_weights(tmp_path / "w.safetensors", {"matrix": matrix})
     assert torch.equal(read_weights(tmp_path / "w.safetensors")["matrix"], matrix)
+
+
+def test_rounding_errs_by_half_a_step_of_each_row():
+    matrix = torch.randn(5, 40) * torch.tensor([[1e-3], [1], [100], [0], [1]])
+    numbers, scales = quantize(matrix)
+    error = (numbers * scales[:, None] - matrix).abs().amax(dim=1)
+    assert (error <= 0.5001 * matrix.abs().amax(dim=1) / 127).all()
+    assert numbers.abs().amax(dim=1).tolist() == [127, 127, 127, 0, 127]
+
+
+def test_weights_of_8_bits_load_like_others_and_take_a_quarter(tmp_path):
+    path, model = tmp_path / "w.safetensors", nn.Linear(701, 41)
+    exact = {name: torch.randn_like(t) for name, t in weights_of(model).items()}
+    save_weights(path, in_8_bits(exact))
+    assert path.stat().st_size == pytest.approx(701 * 41, rel=0.03)
+    load_weights(model, path)
+    assert torch.equal(model.bias, exact["bias"])  # vectors are not rounded
+    step = exact["weight"].abs().amax(dim=1, keepdim=True) / 127
+    assert ((model.weight - exact["weight"]).abs() <= 0.5001 * step).all()
+
+
+def test_rounding_rounded_weights_again_changes_nothing():
+    once = in_8_bits({"matrix": torch.randn(53, 41)})
+    again = in_8_bits({"matrix": once["matrix"] * once[f"matrix{SCALES}"][:, None]})
+    assert torch.equal(again["matrix"], once["matrix"])
+
+
+@pytest.mark.parametrize("scales", [None, torch.ones(3)])
+def test_weights_of_8_bits_without_their_scales_are_damaged(tmp_path, scales):
+    stored = in_8_bits({"matrix": torch.randn(5, 3)})
+    del stored[f"matrix{SCALES}"]
+    if scales is not None:
+        stored[f"matrix{SCALES}"] = scales
+    save_weights(tmp_path / "w.safetensors", stored)
+    with pytest.raises(ValueError, match=r"damaged \(matrix has 8 bits and no scale"):
+        read_weights(tmp_path / "w.safetensors")
 
 
 @pytest.mark.parametrize("seeds", [(3,), (3, 5, 7)])
