@@ -6,6 +6,7 @@ Tests: tests/package/data/test_store.py
 """
 
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +95,17 @@ def load_lines(folder: Path, split: str, side: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
+def fingerprint_of(folder: Path) -> str:
+    """Return a checksum of the training data's ids, equal for equal data."""
+    checksum = 0
+    for side in SIDES:
+        for kind in ("ids", "offsets"):
+            with side_file(folder, "train", side, kind).open("rb") as file:
+                while content := file.read(2**20):
+                    checksum = zlib.crc32(content, checksum)
+    return f"{checksum:08x}"
+
+
 class PreparedCorpus:
     """A folder that `prepare` wrote.
 
@@ -145,6 +157,28 @@ class PreparedCorpus:
             ValueError: There is no such split, or its files are damaged.
         """
         return self._both_sides(split, load_lines)
+
+    def require_intact(self) -> None:
+        """Check what was stored against what is there, which reads all ids once.
+
+        Raises:
+            ValueError: The training data is not what `prepare` wrote, or a split has an
+                id that is not in the vocabulary.
+        """
+        for split in self.sizes:
+            for side, sentences in zip(SIDES, self.ids(split), strict=True):
+                ids, size = sentences.ids, self.tokenizer.vocab_size
+                if ids.min() < 0 or ids.max() >= size:
+                    raise _damaged(
+                        side_file(self.folder, split, side, "ids"),
+                        f"has ids from {ids.min()} to {ids.max()}, the vocabulary from "
+                        f"0 to {size - 1}",
+                    )
+        if fingerprint_of(self.folder) != self.fingerprint:
+            raise _damaged(
+                self.folder,
+                "the training data's checksum is not the fingerprint in corpus.json",
+            )
 
     def _both_sides(
         self, split: str, load: Callable[[Path, str, str], Side]

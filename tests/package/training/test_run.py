@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from filelock import FileLock
@@ -220,6 +221,18 @@ def test_a_run_does_not_resume_on_other_data(recipe, data, out):
         ValueError, match=r"run: .*other training data, .*other has now"
     ):
         train_recipe(replace(recipe, data=data / "other"), out)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("number", [4, 1000])
+def test_ids_that_were_changed_are_refused_before_a_step(recipe, out, tmp_path, number):
+    train_recipe(recipe, out)
+    before = contents(out)
+    damaged = shutil.copytree(recipe.data, tmp_path / "damaged")
+    ids = np.fromfile(damaged / "train.src.ids", "<i4")
+    np.full_like(ids, number).tofile(damaged / "train.src.ids")
+    with pytest.raises(ValueError, match=r"damaged.*run `prepare` again"):
+        train_recipe(changed(replace(recipe, data=damaged), "train", max_steps=6), out)
     assert contents(out) == before
 
 
