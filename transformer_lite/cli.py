@@ -335,7 +335,7 @@ def evaluate(
     from transformer_lite.data.store import PreparedCorpus
     from transformer_lite.inference.scores import bleu_of
     from transformer_lite.parsing.evaluation import score_outputs
-    from transformer_lite.precision import explained_out_of_memory
+    from transformer_lite.precision import memory_error_on_full_gpu
     from transformer_lite.training.step import validate
 
     corpus = PreparedCorpus(data or recipe.data)
@@ -359,7 +359,7 @@ def evaluate(
         "the GPU has no room for the loss of these sentences; evaluate without a GPU "
         "(CUDA_VISIBLE_DEVICES= transformer-lite evaluate …)"
     )
-    with explained_out_of_memory(no_room):
+    with memory_error_on_full_gpu(no_room):
         report = validate(translator.model, batches, recipe.train.label_smoothing)
     outputs = translator.translate(sources)
     if translations:

@@ -118,6 +118,8 @@ class PreparedCorpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.vocabulary = folder / "tokenizer.model"
+        """The file of the vocabulary."""
         try:
             summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             source, target = summary["languages"]
@@ -136,11 +138,17 @@ class PreparedCorpus:
                 raise ValueError(
                     f"{folder}: a run; with --data name the folder that `prepare` wrote"
                 ) from error
+            if not folder.exists():
+                here = "" if folder.is_absolute() else f" in {Path.cwd()}"
+                raise ValueError(
+                    f"{folder}: no such folder{here}; make it with `prepare`, or name "
+                    "another one with --data"
+                ) from error
             raise ValueError(
                 f"{folder}: not a prepared corpus; run `prepare` with a new --out, or "
                 "name another one with --data"
             ) from error
-        self.tokenizer = Tokenizer.load(folder / "tokenizer.model")
+        self.tokenizer = Tokenizer.load(self.vocabulary)
 
     def ids(self, split: str) -> tuple[Sequences, Sequences]:
         """Return source and target ids of a split, memory-mapped.

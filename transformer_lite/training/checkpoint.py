@@ -80,8 +80,8 @@ class TrainingState:
 
         Args:
             folder: The run's folder.
-            stopped: Whether a signal ends the run here. It then writes nothing if the
-                step has a regular checkpoint already.
+            stopped: Whether it is none of the regular ones. It then writes nothing if
+                the step has a regular checkpoint already.
         """
         regular = folder.weights_after(self.step)
         if stopped and regular.exists() and training_path(regular).exists():
@@ -113,7 +113,7 @@ class TrainingState:
         newest = None
         with processes.all_or_none():
             if processes.rank == 0:
-                newest = _newest_complete(folder)
+                newest = newest_complete(folder)
         newest = processes.gather(newest)[0]
         if newest is None:
             return
@@ -206,13 +206,18 @@ def prune(folder: RunFolder, newest: Path, keep: int) -> None:
         path.unlink()
 
 
-def _newest_complete(folder: RunFolder) -> str | None:
-    """Return the name of the newest checkpoint that training can resume from."""
+def newest_complete(folder: RunFolder) -> str | None:
+    """Return the name of the newest checkpoint that training can resume from.
+
+    Raises:
+        ValueError: The folder has weights, but no checkpoint to resume from.
+    """
     saved = folder.resumable_checkpoints()
     complete = [path for path in saved if training_path(path).exists()]
-    if saved and not complete:
+    if not complete and any(folder.checkpoints.glob("*.safetensors")):
         raise ValueError(
-            f"{folder.checkpoints}: its checkpoints have weights but no .training.pt "
-            "to resume from; begin another run"
+            f"{folder.checkpoints}: has weights, but no step-….training.pt to resume "
+            "from; train on from these weights in another --out, with --begin-with "
+            f"{folder.path}"
         )
     return complete[-1].name if complete else None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from functools import partial
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from transformer_lite.batching import BatchStream, batches_per_step, fixed_batch
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.model import Transformer
-from transformer_lite.precision import explained_out_of_memory
+from transformer_lite.precision import memory_error_on_full_gpu
 from transformer_lite.runs.files import only_process, write_whole
-from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.folder import RunFolder, find_run
+from transformer_lite.runs.weights import load_weights
+from transformer_lite.training.checkpoint import newest_complete
 from transformer_lite.training.distributed import join_processes
 from transformer_lite.training.trainer import OnValidation, Trainer
 
@@ -78,7 +81,7 @@ def train_recipe(
     """
     # Unlock the folder last, so that the report of a lost process comes at once.
     with (
-        explained_out_of_memory(_no_room(recipe.train)),
+        memory_error_on_full_gpu(_no_room(recipe.train)),
         ExitStack() as lock,
         join_processes() as processes,
     ):
@@ -97,11 +100,15 @@ def train_recipe(
             )
             _require_room(recipe, corpus)
             validation = fixed_batches(*corpus.ids("valid"), config.batch_tokens)
+            initial = _initial_weights(recipe, corpus)
             if processes.rank == 0:
                 lock.enter_context(_locked(out))
-                _open_run(recipe, RunFolder(out), corpus)
+                _open_run(recipe, RunFolder(out), corpus, initial)
             torch.manual_seed(config.seed)
-            model = new_model(recipe.model).to(processes.device)
+            model = new_model(recipe.model)
+            if initial:
+                load_weights(model, initial)
+            model.to(processes.device)
             on_validation = samples(model, corpus, recipe.search) if samples else dict
         trainer = Trainer(
             model, stream, validation, config, out, processes, on_validation
@@ -138,6 +145,7 @@ def _locked(out: Path) -> AbstractContextManager[None]:
                 "--out"
             )
         folder.recipe()
+        newest_complete(folder)
     busy = (
         f"{out}: another process is training in this folder; wait for its end, or give "
         "another --out"
@@ -156,13 +164,48 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
     return replace(config, vocab_size=size)
 
 
-def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None:
+def _initial_weights(recipe: Recipe, corpus: PreparedCorpus) -> Path | None:
+    """Return the weights that the recipe begins with, if it names any.
+
+    Raises:
+        ValueError: They are not of the recipe's model, or not of the corpus's
+            vocabulary.
+    """
+    if recipe.begin_with is None:
+        return None
+    run = find_run(recipe.begin_with)
+    theirs, ours = asdict(run.recipe().model), asdict(recipe.model)
+    if run.tokenizer.read_bytes() != corpus.vocabulary.read_bytes():
+        raise ValueError(
+            f"{corpus.folder}: has another vocabulary than {run.path}; prepare the "
+            f"text with --vocabulary {recipe.begin_with}"
+        )
+    if changes := [
+        f"--model.{name.replace('_', '-')} {theirs[name]}"
+        for name in theirs.keys() - {"dropout", "attention", "max_len"}
+        if theirs[name] != ours[name]
+    ]:
+        raise ValueError(
+            f"{run.path}: has weights of another model than the recipe; give "
+            + " ".join(sorted(changes))
+        )
+    return run.default_weights()
+
+
+def _open_run(
+    recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus, initial: Path | None
+) -> None:
     """Write what a run's folder says of the run, or check that it is the same run."""
-    vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
+    vocabulary = corpus.vocabulary.read_bytes()
     data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
     data["fingerprint"] = corpus.fingerprint
+    record = data | {"languages": corpus.languages}
+    if initial:
+        with initial.open("rb") as file:
+            checksum = file_digest(file, "sha256").hexdigest()
+        record["begin_with"] = {"run": recipe.begin_with, "sha256": checksum}
     # Without weights there is nothing that another run could spoil.
-    if any(folder.checkpoints.glob("*.safetensors")):
+    if newest_complete(folder):
         before = folder.training_data()
         is_same = data.items() <= before.items()
         if not is_same or folder.tokenizer.read_bytes() != vocabulary:
@@ -171,13 +214,18 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
                 f"tokenizer.model, than {corpus.folder} has now; give another --out, "
                 "or the data that it began with"
             )
+        if initial and before.get("begin_with") != record["begin_with"]:
+            raise ValueError(
+                f"{folder.path}: did not begin with what {initial} holds now; give "
+                "another --out, or resume it with --begin-with None"
+            )
+        record = before | record
         if recipe.train.max_steps < folder.steps_taken():
             raise ValueError(
                 f"train.max_steps = {recipe.train.max_steps} is less than the "
                 f"{folder.steps_taken()} steps that {folder.path} has; give more"
             )
         _require_same_settings(folder.recipe(), recipe, folder.path)
-    record = data | {"languages": corpus.languages}
     for path, content in (
         (folder.config, _to_json(asdict(recipe))),
         (folder.tokenizer, vocabulary),
@@ -233,8 +281,8 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
     if device == "cuda":
         device = torch.cuda.get_device_name(processes.device)
     (factor,) = trainer.state.schedule.lr_lambdas
-    done = max(range(train.max_steps), key=factor)
-    rate, cooldown = train.rate_scale * factor(done), train.cooldown_steps
+    done, cooldown = peak_step(train, factor), train.cooldown_steps
+    rate = train.rate_scale * factor(done)
     lines = [
         f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
         f"{train.max_steps:,} steps",
@@ -251,6 +299,21 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
             "train.warmup_steps"
         )
     return "\n".join(lines)
+
+
+def peak_step(train: TrainConfig, factor: Callable[[int], float]) -> int:
+    """Return the steps taken before the one with the highest learning rate.
+
+    It lies at the warm-up's end or the cooldown's begin. Where these overlap it may lie
+    between, at the top of a parabola: the product of a rising and a falling line.
+
+    Args:
+        train: The training.
+        factor: The rate after a number of steps, as `noam_schedule` has it.
+    """
+    last, top = train.max_steps - 1, (train.max_steps - 1) // 2
+    candidates = {train.warmup_steps - 1, train.max_steps - train.cooldown_steps, top}
+    return max(sorted(min(done, last) for done in candidates), key=factor)
 
 
 def _to_json(values: dict[str, Any]) -> bytes:
