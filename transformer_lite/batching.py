@@ -230,11 +230,11 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
     number = round(wanted / config.batch_tokens)
     if number % world_size:
         each = -(-number // world_size)  # rounded up
+        shares = [str(n) for n in range(1, number + 1) if number % n == 0]
         raise ValueError(
-            f"a step is {number} batches of train.batch_tokens = "
-            f"{config.batch_tokens}, which {world_size} processes cannot share evenly; "
-            f"start a number of processes that divides {number}, or begin another run "
-            f"with --train.batch-tokens "
+            f"a step is {number} × train.batch_tokens = {config.batch_tokens}, which "
+            f"{world_size} processes cannot share evenly; start {' or '.join(shares)}, "
+            "or begin another run with --train.batch-tokens "
             f"{wanted // (world_size * each)} --train.global-batch-tokens {wanted}"
         )
     return number
