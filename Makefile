@@ -1,5 +1,5 @@
 # Every target prepares what it needs: `make test` and `make book` work on a fresh
-# clone with nothing but Python 3.11, 3.12 or 3.13.
+# clone with nothing but Python 3.11 or newer.
 #
 #   make test         run the tests and compare every notebook with its stored outputs
 #   make lint         check the style and the order of imports
@@ -21,8 +21,8 @@
 # PYTHON=/path/to/python chooses the interpreter, TESTS=tests/package/test_masks.py a part of
 # the tests.
 
-PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
-  $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
     >/dev/null 2>&1 && echo $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -108,8 +108,8 @@ $(VENV_BENCH)/.installed: benchmarks/requirements.txt pyproject.toml
 	@touch $@
 
 $(READY): requirements.txt pyproject.toml
-	@test -n "$(PYTHON)" || { echo "This needs Python 3.11, 3.12 or 3.13, and none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "$(PYTHON) is not Python 3.11, 3.12 or 3.13. Name one that is: make PYTHON=/path/to/python" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "This needs Python 3.11 or newer, and none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11. Name a newer one: make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) cannot make environments. Install its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
