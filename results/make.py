@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
-from hashlib import sha256
 from pathlib import Path
 from unittest.mock import patch
 
@@ -34,7 +33,7 @@ from transformer_lite.config import Recipe
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.optimizer import noam_rate
 from transformer_lite.parsing.evaluation import validation_samples
-from transformer_lite.runs.files import only_process
+from transformer_lite.runs.files import only_process, sha256_of
 from transformer_lite.runs.folder import RunFolder, find_run
 from transformer_lite.training.run import train_recipe
 
@@ -162,7 +161,7 @@ def _require_initial_weights(run: Run) -> None:
     if run.begin_with is None or RunFolder(run.folder).steps_taken():
         return
     weights = find_run(run.begin_with["run"]).default_weights()
-    if sha256(weights.read_bytes()).hexdigest() != run.begin_with["sha256"]:
+    if sha256_of(weights) != run.begin_with["sha256"]:
         raise ValueError(
             f"{weights}: not the weights that {run.name} begins with, whose SHA-256 is "
             f"{run.begin_with['sha256']}; bring them back from an earlier commit"

@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from difflib import get_close_matches
 from importlib.util import find_spec
 from io import TextIOWrapper
@@ -18,7 +19,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from transformer_lite.config import Recipe, recipe_from_dict
+from transformer_lite.config import ModelConfig, Recipe, recipe_from_dict
 from transformer_lite.runs.files import write_whole
 
 STOPPED = ".stopped"
@@ -150,6 +151,33 @@ class RunFolder:
             if path.exists():
                 return path
         raise ValueError(f"{self.checkpoints}: no checkpoint yet; run `train` first")
+
+    def initial_weights(self, model: ModelConfig, vocabulary: Path) -> Path:
+        """Return the weights that another run begins with, if they fit it.
+
+        Args:
+            model: The other run's model.
+            vocabulary: The tokenizer.model of its data.
+
+        Raises:
+            ValueError: The model is another, or the vocabulary.
+        """
+        theirs, ours = asdict(self.recipe().model), asdict(model)
+        if self.tokenizer.read_bytes() != vocabulary.read_bytes():
+            raise ValueError(
+                f"{vocabulary}: not the vocabulary of {self.path}; prepare the text "
+                f"with --vocabulary {self.path}"
+            )
+        if changes := [
+            f"--model.{name.replace('_', '-')} {theirs[name]}"
+            for name in sorted(theirs.keys() - {"dropout", "attention", "max_len"})
+            if theirs[name] != ours[name]
+        ]:
+            raise ValueError(
+                f"{self.path}: has weights of another model than the recipe; give "
+                + " ".join(changes)
+            )
+        return self.default_weights()
 
 
 def training_path(weights: Path) -> Path:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from functools import partial
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConf
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.model import Transformer
 from transformer_lite.precision import memory_error_on_full_gpu
-from transformer_lite.runs.files import only_process, write_whole
+from transformer_lite.runs.files import only_process, sha256_of, write_whole
 from transformer_lite.runs.folder import RunFolder, find_run
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.checkpoint import newest_complete
@@ -100,7 +99,10 @@ def train_recipe(
             )
             _require_room(recipe, corpus)
             validation = fixed_batches(*corpus.ids("valid"), config.batch_tokens)
-            initial = _initial_weights(recipe, corpus)
+            initial = None
+            if recipe.begin_with is not None:
+                run = find_run(recipe.begin_with)
+                initial = run.initial_weights(recipe.model, corpus.vocabulary)
             if processes.rank == 0:
                 lock.enter_context(_locked(out))
                 _open_run(recipe, RunFolder(out), corpus, initial)
@@ -164,34 +166,6 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
     return replace(config, vocab_size=size)
 
 
-def _initial_weights(recipe: Recipe, corpus: PreparedCorpus) -> Path | None:
-    """Return the weights that the recipe begins with, if it names any.
-
-    Raises:
-        ValueError: They are not of the recipe's model, or not of the corpus's
-            vocabulary.
-    """
-    if recipe.begin_with is None:
-        return None
-    run = find_run(recipe.begin_with)
-    theirs, ours = asdict(run.recipe().model), asdict(recipe.model)
-    if run.tokenizer.read_bytes() != corpus.vocabulary.read_bytes():
-        raise ValueError(
-            f"{corpus.folder}: has another vocabulary than {run.path}; prepare the "
-            f"text with --vocabulary {recipe.begin_with}"
-        )
-    if changes := [
-        f"--model.{name.replace('_', '-')} {theirs[name]}"
-        for name in theirs.keys() - {"dropout", "attention", "max_len"}
-        if theirs[name] != ours[name]
-    ]:
-        raise ValueError(
-            f"{run.path}: has weights of another model than the recipe; give "
-            + " ".join(sorted(changes))
-        )
-    return run.default_weights()
-
-
 def _open_run(
     recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus, initial: Path | None
 ) -> None:
@@ -201,9 +175,8 @@ def _open_run(
     data["fingerprint"] = corpus.fingerprint
     record = data | {"languages": corpus.languages}
     if initial:
-        with initial.open("rb") as file:
-            checksum = file_digest(file, "sha256").hexdigest()
-        record["begin_with"] = {"run": recipe.begin_with, "sha256": checksum}
+        name = recipe.begin_with
+        record["begin_with"] = {"run": name, "sha256": sha256_of(initial)}
     # Without weights there is nothing that another run could spoil.
     if newest_complete(folder):
         before = folder.training_data()
@@ -302,14 +275,10 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
 
 
 def peak_step(train: TrainConfig, factor: Callable[[int], float]) -> int:
-    """Return the steps taken before the one with the highest learning rate.
+    """Return how many steps come before that with the highest rate, as `factor` has it.
 
-    It lies at the warm-up's end or the cooldown's begin. Where these overlap it may lie
-    between, at the top of a parabola: the product of a rising and a falling line.
-
-    Args:
-        train: The training.
-        factor: The rate after a number of steps, as `noam_schedule` has it.
+    It lies at the warm-up's end or the cooldown's begin, or where these overlap at the
+    top of a parabola, the product of a rising and a falling line.
     """
     last, top = train.max_steps - 1, (train.max_steps - 1) // 2
     candidates = {train.warmup_steps - 1, train.max_steps - train.cooldown_steps, top}

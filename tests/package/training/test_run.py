@@ -268,9 +268,7 @@ def test_weights_of_another_model_or_vocabulary_are_refused(recipe, trained, dat
     message = r"first: has weights of another model.*give --model.d-ff 7 --model.num-h"
     with pytest.raises(ValueError, match=message):
         train_recipe(changed(begin, "model", d_ff=8, num_heads=3), out)
-    message = (
-        r"other: has another vocabulary than .*first; prepare .*--vocabulary .*fir"
-    )
+    message = r"model: not the vocabulary of .*first; prepare .*--vocabulary .*first"
     with pytest.raises(ValueError, match=message):
         train_recipe(replace(begin, data=data / "other"), out)
     with pytest.raises(ValueError, match="nothing: holds no run"):
