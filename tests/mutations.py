@@ -239,8 +239,8 @@ FAULTS = {
         ),
         Fault(
             "all processes read the same batches",
-            "own = step[self._rank :: self._world_size]",
-            "own = step[: len(step) // self._world_size]",
+            "share = step[self._rank :: self._world_size]",
+            "share = step[: len(step) // self._world_size]",
         ),
         Fault(
             "a resumed run repeats a batch",
@@ -300,8 +300,8 @@ FAULTS = {
     "transformer_lite/training/step.py": [
         Fault(
             "each process divides by its own tokens",
-            "tokens = int(processes.all_reduce(own))",
-            "tokens = int(own) * processes.world_size",
+            "tokens = int(processes.all_reduce(share))",
+            "tokens = int(share) * processes.world_size",
             "package/training/test_distributed.py",
         ),
         Fault(
@@ -395,7 +395,7 @@ FAULTS = {
     "transformer_lite/training/run.py": [
         Fault(
             "another program's folder is overwritten",
-            "if set(kept) - {folder.lock}:",
+            "if set(files) - {folder.lock}:",
             "if False:",
         ),
         Fault(

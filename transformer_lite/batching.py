@@ -319,8 +319,8 @@ class BatchStream:
         stream = self._stream(start)
         while True:
             step = list(islice(stream, self._batches_per_step))
-            own = step[self._rank :: self._world_size]
-            yield StepBatches([self.batch(p) for _, p in own], step[-1][0])
+            share = step[self._rank :: self._world_size]
+            yield StepBatches([self.batch(p) for _, p in share], step[-1][0])
 
     def _stream(
         self, start: DataPosition

@@ -139,8 +139,8 @@ def _locked(out: Path) -> AbstractContextManager[None]:
     """
     folder = RunFolder(out)
     # A killed run may have left half a file.
-    kept = (path for path in out.glob("*") if path.suffix != ".partial")
-    if set(kept) - {folder.lock}:
+    files = (path for path in out.glob("*") if path.suffix != ".partial")
+    if set(files) - {folder.lock}:
         if not folder.config.exists():
             raise ValueError(
                 f"{out}: is neither empty nor the folder of a run; give a new one as "

@@ -135,8 +135,8 @@ def train_step(
     """
     device = processes.device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
-    own = torch.tensor(sum(batch.tokens for batch in batches), device=device)
-    tokens = int(processes.all_reduce(own))
+    share = torch.tensor(sum(batch.tokens for batch in batches), device=device)
+    tokens = int(processes.all_reduce(share))
     # DistributedDataParallel takes the mean of the processes' gradients; world_size
     # turns it into the sum that is wanted here. With 17 target tokens on one process
     # and 3 on the other each scales its own sum by 2 / 20, and the mean of the two is
@@ -227,9 +227,9 @@ def validate(
     """
     weight = model.decoder.embedding.weight
     sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
-    own = batches[processes.rank :: processes.world_size]
+    share = batches[processes.rank :: processes.world_size]
     with evaluation_mode(model), autocast(precision, weight.device):
-        for batch in (batch.to(weight.device) for batch in own):
+        for batch in (batch.to(weight.device) for batch in share):
             hidden = model.hidden(batch.src_ids, batch.tgt_input).flatten(0, 1)
             for part, labels in zip(
                 hidden.split(SCORED_AT_ONCE),
