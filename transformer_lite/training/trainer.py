@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,9 @@ def stop_signals() -> Iterator[list[int]]:
     def receive(number: int, _: object) -> None:
         received.append(number)
         if len(received) == 1:
-            tqdm.write(
-                "stopping after this step with a checkpoint; Ctrl-\\ ends the run at "
-                "once",
-                file=sys.stderr,
-            )
+            message = "stopping after this step with a checkpoint; Ctrl-\\ ends the run"
+            with suppress(RuntimeError):  # the signal may have interrupted a write
+                tqdm.write(f"{message} at once", file=sys.stderr)
 
     handlers = {}
     if threading.current_thread() is threading.main_thread():
