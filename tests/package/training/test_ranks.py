@@ -79,7 +79,7 @@ FAULTS = {
         "cannot be scored",
     ),
 }
-SECONDS = 30
+SECONDS = 120
 """How long the processes may take, on a busy machine."""
 
 
@@ -120,6 +120,8 @@ def launch(folder):
             process.kill()
             process.join()
         found[name] = [process.exitcode for process in both]
+        if -signal.SIGKILL in found[name]:
+            break  # the others would take as long
     (folder / "found.json").write_text(json.dumps(found))
 
 
@@ -142,8 +144,7 @@ def test_the_error_is_shown_and_both_processes_end(folder, name):
     shown = (folder / f"{name}-{failing}").read_text()
     assert "transformer-lite train: error: " in shown
     assert message in shown
-    codes = json.loads((folder / "found.json").read_text())[name]
-    assert codes == [2, 2]
+    assert json.loads((folder / "found.json").read_text())[name] == [2, 2]
 
 
 if __name__ == "__main__":
