@@ -112,12 +112,12 @@ def join_processes() -> Iterator[Processes]:
         if world_size > 1:
             with suppress(ValueError):  # not in the main thread
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if _is_lost_connection(error):
-            raise ConnectionError(
-                f"process {rank} lost another process of the run; the last checkpoint "
-                "is intact, and the same command resumes from it (torchrun does so by "
-                "itself with --max-restarts)"
-            ) from error
+            if _is_lost_connection(error):
+                raise ConnectionError(
+                    f"process {rank} lost another process of the run; the last "
+                    "checkpoint is intact, and the same command resumes from it "
+                    "(torchrun does so by itself with --max-restarts)"
+                ) from error
         raise
     if world_size > 1:
         dist.destroy_process_group()
