@@ -252,7 +252,6 @@ def measure_training(
     torch.manual_seed(1)
     batches = random_batches(size, config)
     if size.device.type == "cuda":
-        batches = [batch.pinned() for batch in batches]
         gc.collect()  # what is left of the system before
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -333,8 +332,6 @@ def measure_profile(size: Size, config: ModelConfig, compiled: bool) -> dict:
     torch.manual_seed(1)
     batches = random_batches(size, config)[:3]
     on_gpu = size.device.type == "cuda"
-    if on_gpu:
-        batches = [batch.pinned() for batch in batches]
     step = ours(size, Transformer(config).to(size.device), compiled)
     for batch in batches * 2:
         step(batch)

@@ -33,8 +33,8 @@ from transformer_lite.config import Recipe
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.optimizer import noam_rate
 from transformer_lite.parsing.evaluation import validation_samples
-from transformer_lite.runs.files import only_process
-from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.files import only_process, sha256_of
+from transformer_lite.runs.folder import RunFolder, find_run
 from transformer_lite.training.run import train_recipe
 
 STOPPED = 130
@@ -85,6 +85,7 @@ def make(run: Run) -> bool:
     with only_process(run.folder.with_suffix(".lock"), busy):
         if run.result.exists():
             return True  # another process has made it meanwhile
+        _require_initial_weights(run)
         if run.begins_with and not run.folder.exists():
             _begin_with(run)
         with evidence.session(run, at), ramp(run.ramp):
@@ -149,6 +150,22 @@ def flat_after(curve: Sequence[Mapping[str, float]]) -> int | None:
 def lowest_perplexity(curve: Sequence[Mapping[str, float]], step: int) -> float:
     """Return what a run would have reached, had it been stopped after this step."""
     return min(point["valid_perplexity"] for point in curve if point["step"] <= step)
+
+
+def _require_initial_weights(run: Run) -> None:
+    """Check that a run that is to begin with weights gets those that the table names.
+
+    Raises:
+        ValueError: They are others.
+    """
+    if run.begin_with is None or RunFolder(run.folder).steps_taken():
+        return
+    weights = find_run(run.begin_with["run"]).default_weights()
+    if sha256_of(weights) != run.begin_with["sha256"]:
+        raise ValueError(
+            f"{weights}: not the weights that {run.name} begins with, whose SHA-256 is "
+            f"{run.begin_with['sha256']}; bring them back from an earlier commit"
+        )
 
 
 def _begin_with(run: Run) -> None:

@@ -15,8 +15,6 @@ from transformer_lite.config import ModelConfig
 from transformer_lite.embeddings import Embedding
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
-from transformer_lite.runs.folder import PRETRAINED, RunFolder
-from transformer_lite.runs.weights import load_weights
 from transformer_lite_book.recurrent import RecurrentModel
 
 
@@ -191,16 +189,6 @@ class HeadsForFeedForward(Transformer):
                 setattr(layer, name, attention)
 
 
-def parser(config: ModelConfig) -> Transformer:
-    """Make the parser that comes with the package, to be trained on.
-
-    The runs that began so were made when it was that of `craft_gum_words_longer-1`.
-    """
-    model = Transformer(config)
-    load_weights(model, RunFolder(PRETRAINED / "craft_parser").default_weights())
-    return model
-
-
 MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "Transformer": Transformer,
     "pre-norm": PreNorm,
@@ -210,6 +198,5 @@ MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "heads for feed-forward": HeadsForFeedForward,
     "recurrent": Recurrent,
     "recurrent with attention": RecurrentWithAttention,
-    "parser": parser,
 }
 """By the name that a run gives."""

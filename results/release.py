@@ -266,9 +266,16 @@ def _rounds(run: Run) -> str:
     rounds = ""
     if run.begins_with:
         rounds += ROUNDS.format(earlier=run.begins_with, link=LINK)
-    if run.model == "parser":
+    if _first_round(run).begin_with:
         rounds += BEFORE.format(link=LINK)
     return rounds
+
+
+def _first_round(run: Run) -> Run:
+    """Return the run that this one goes on from in the end."""
+    while run.begins_with:
+        run = next(other for other in RUNS if other.name == run.begins_with)
+    return run
 
 
 def _does(source: str, target: str) -> str:

@@ -13,6 +13,12 @@ from typing import Any, Literal
 from results.treebank_files import FOLDER
 from transformer_lite.config import TABLE_3, Recipe, load_recipe
 
+PARSER = {
+    "run": "craft_parser",
+    "sha256": "82e4698441e7eec5ac9af6585fb574d1e4e2094d8fd5e9c3396aace4fd2114bc",
+}
+"""The parser that was released at commit 7fefbf6d, of `craft_gum_words_longer-1`."""
+
 RECIPES = Path(__file__).parent / "recipes"
 """Recipes of experiments; those for readers come with the package."""
 
@@ -74,6 +80,9 @@ class Run:
     until_flat: bool = False
     """Whether it goes on before its cooldown until the validation perplexity has
     stopped falling, by the rule of `results.make.flat_after`."""
+    begin_with: Mapping[str, str] | None = None
+    """The "run" or trained model whose weights are its initial ones, and the "sha256"
+    of these: under its name the package may have others today."""
     begins_with: str | None = None
     """Name of the run at whose end it begins, as if that had been resumed with more
     steps."""
@@ -122,7 +131,8 @@ class Run:
         """
         own = RECIPES / f"{self.recipe}.toml"
         recipe = load_recipe(own if own.exists() else self.recipe)
-        recipe = replace(recipe, data=self.data)
+        begin_with = self.begin_with and self.begin_with["run"]
+        recipe = replace(recipe, data=self.data, begin_with=begin_with)
         for part, changes in self.changes.items():
             changed = replace(getattr(recipe, part), **changes)
             recipe = replace(recipe, **{part: changed})
@@ -252,7 +262,7 @@ def _parsing() -> Iterator[Run]:
             purpose="Parsing: the weights of this parser, trained on again",
             corpus="craft_gum_words",
             recipe="parsing_words",
-            model="parser",
+            begin_with=PARSER,
             changes={"train": {"max_steps": 6_000, "precision": "bf16", **again}},
             seed=seed,
             splits=("valid", "test"),
@@ -263,7 +273,6 @@ def _parsing() -> Iterator[Run]:
         purpose="Parsing: the weights of this parser, trained on a second time",
         corpus="craft_gum_words",
         recipe="parsing_words",
-        model="parser",
         changes={
             "train": {
                 **again,
@@ -282,17 +291,17 @@ def _parsing() -> Iterator[Run]:
     short = {"max_steps": 1_200, "cooldown_steps": 600, "precision": "bf16"}
     slow = {"warmup_steps": 200, "rate_scale": 0.1}
     begin = "begun as the parser of biomedical articles"
-    for name, seed, model, train, purpose in (
-        ("fine_tuned", 1, "parser", {**short, **slow}, begin),
-        ("fine_tuned", 2, "parser", {**short, **slow}, begin),
-        ("from_scratch", 1, "Transformer", {**short, "warmup_steps": 400}, "alone"),
+    for name, seed, begin_with, train, purpose in (
+        ("fine_tuned", 1, PARSER, {**short, **slow}, begin),
+        ("fine_tuned", 2, PARSER, {**short, **slow}, begin),
+        ("from_scratch", 1, None, {**short, "warmup_steps": 400}, "alone"),
     ):
         yield Run(
             name=f"parsing/penn_treebank_sample_{name}-{seed}",
             purpose=f"Parsing: the Wall Street Journal with words, {purpose}",
             corpus="penn_treebank_sample_words",
             recipe="parsing_words",
-            model=model,
+            begin_with=begin_with,
             changes={"train": train},
             seed=seed,
             splits=("valid", "test"),

@@ -239,8 +239,8 @@ FAULTS = {
         ),
         Fault(
             "all processes read the same batches",
-            "own = step[self._rank :: self._world_size]",
-            "own = step[: len(step) // self._world_size]",
+            "share = step[self._rank :: self._world_size]",
+            "share = step[: len(step) // self._world_size]",
         ),
         Fault(
             "a resumed run repeats a batch",
@@ -300,8 +300,8 @@ FAULTS = {
     "transformer_lite/training/step.py": [
         Fault(
             "each process divides by its own tokens",
-            "tokens = int(processes.sum(own))",
-            "tokens = int(own) * processes.world_size",
+            "tokens = int(processes.all_reduce(share))",
+            "tokens = int(share) * processes.world_size",
             "package/training/test_distributed.py",
         ),
         Fault(
@@ -312,7 +312,7 @@ FAULTS = {
         ),
         Fault(
             "a step that is not finite is taken",
-            "    if report.is_finite:\n",
+            "    if report.is_taken:\n",
             "    if True:\n",
         ),
         Fault(
@@ -324,6 +324,11 @@ FAULTS = {
             "gradients are added up from step to step",
             "    optimizer.zero_grad()\n",
             "",
+        ),
+        Fault(
+            "long gradients are not clipped",
+            "    if clip_norm is not None:\n",
+            "    if False:\n",
         ),
         Fault(
             "validation drops out units",
@@ -339,8 +344,7 @@ FAULTS = {
         ),
         Fault(
             "a resumed run has forgotten the schedule",
-            "            self.schedule.load_state_dict(schedule | before)\n"
-            "            self.schedule.step()\n",
+            "            self.schedule = self._schedule()\n",
             "",
         ),
         Fault(
@@ -353,6 +357,26 @@ FAULTS = {
             "regular[-max(keep, RESUMABLE) :]",
             "regular[-RESUMABLE:]",
         ),
+        Fault(
+            "a finished model without its steps is trained anew",
+            "    if not complete and any(",
+            "    if False and any(",
+            "package/training/test_run.py",
+        ),
+    ],
+    "transformer_lite/training/distributed.py": [
+        Fault(
+            "the others wait for a process that failed alone",
+            "if self.any_rank(message is not None) else []",
+            "if False else []",
+        ),
+        Fault(
+            "an error is shown only when the group has been destroyed",
+            "    except Exception as error:\n        if world_size > 1:\n",
+            "    except Exception as error:\n        dist.destroy_process_group()\n"
+            "        if world_size > 1:\n",
+            "package/training/test_ranks.py",
+        ),
     ],
     "transformer_lite/runs/weights.py": [
         Fault(
@@ -364,15 +388,20 @@ FAULTS = {
     "transformer_lite/training/trainer.py": [
         Fault(
             "a signal is not heard",
-            "if not self._is_done and self.processes.any(bool(received)):",
+            "if not self._is_done and processes.any_rank(bool(received)):",
             "if False:",
         ),
     ],
     "transformer_lite/training/run.py": [
         Fault(
             "another program's folder is overwritten",
-            "if set(kept) - {folder.lock}:",
+            "if set(files) - {folder.lock}:",
             "if False:",
+        ),
+        Fault(
+            "a run does not begin with the weights that it names",
+            "                load_weights(model, initial)\n",
+            "                pass\n",
         ),
     ],
     # Data (Sections 5.1 and 6.3)

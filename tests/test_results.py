@@ -86,6 +86,7 @@ def test_a_stored_result_is_whole_and_made_as_the_table_says(run):
     for name in ("name", "seed", "model", "weights"):
         assert result[name] == getattr(run, name)
     assert result.get("ramp") == run.ramp
+    assert result.get("begin_with") == run.begin_with
     assert result["corpus"]["name"] == run.corpus
     recipe = recipe_from_dict(result["configuration"])
     if run.until_flat:

@@ -37,8 +37,7 @@ from transformer_lite.layers import FeedForward
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.parsing.trees import read_trees
-from transformer_lite.runs.folder import PRETRAINED, Metrics, RunFolder
-from transformer_lite.runs.weights import read_weights, weights_of
+from transformer_lite.runs.folder import Metrics, RunFolder
 from transformer_lite.tokenizer import BOS, PAD
 
 SMALL = Run(
@@ -156,12 +155,22 @@ def test_a_run_is_scored_with_the_weights_that_it_names(made, monkeypatch):
     assert loaded == [folder.average, folder.best, folder.weights_after(5)]
 
 
-def test_the_parser_that_is_trained_on_begins_as_the_released_one():
-    released = RunFolder(PRETRAINED / "craft_parser")
-    model = MODELS["parser"](released.recipe().model)
-    stored = read_weights(released.default_weights())
-    for name, parameter in weights_of(model).items():
-        assert torch.equal(parameter, stored[name])
+def test_a_run_begins_with_the_weights_that_the_table_names_alone(made):
+    average = RunFolder(SMALL.folder).average
+    begin_with = {"run": str(SMALL.folder), "sha256": 64 * "0"}
+    run = replace(SMALL, name="group/begun-1", begin_with=begin_with)
+    with pytest.raises(
+        ValueError, match=r"average.safetensors: not the weights that g"
+    ):
+        make.make(run)
+    assert not run.folder.exists()
+    checksum = hashlib.sha256(average.read_bytes()).hexdigest()
+    run = replace(run, begin_with={**begin_with, "sha256": checksum})
+    assert make.make(run)
+    result = read_json(run.result)
+    require_schema(result)
+    assert result["begin_with"] == run.begin_with
+    assert RunFolder(run.folder).training_data()["begin_with"] == run.begin_with
 
 
 def test_a_made_run_is_not_made_again(made, monkeypatch):
@@ -215,7 +224,7 @@ def test_a_run_that_diverges_leaves_a_result_that_says_so(made, monkeypatch):
 
 
 # The parser begins with its own weights, in its own shape.
-@pytest.mark.parametrize("name", sorted(MODELS.keys() - {"Transformer", "parser"}))
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - {"Transformer"}))
 def test_every_other_model_is_trained(made, name):
     run = replace(SMALL, name=f"models/{name}-1", model=name, splits=(), searches=())
     assert make.make(run)

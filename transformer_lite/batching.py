@@ -5,8 +5,8 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/package/test_batching.py
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -134,16 +134,8 @@ class Batch:
         return 1 - real / sum(ids.numel() for ids in sides)
 
     def to(self, device: torch.device) -> "Batch":
-        """Copy the batch to another device, without waiting for the copy."""
-        return self._with_each(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pinned(self) -> "Batch":
-        """Copy the batch to memory that a GPU can read by itself."""
-        return self._with_each(Tensor.pin_memory)
-
-    def _with_each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        tensors = ("src_ids", "tgt_ids", "real")
-        return replace(self, **{name: change(getattr(self, name)) for name in tensors})
+        """Copy the batch to another device."""
+        return Batch(*(t.to(device) for t in (self.src_ids, self.tgt_ids, self.real)))
 
 
 def _require_pairs(src: Sized, tgt: Sized) -> None:
@@ -238,11 +230,11 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
     number = round(wanted / config.batch_tokens)
     if number % world_size:
         each = -(-number // world_size)  # rounded up
+        shares = [str(n) for n in range(1, number + 1) if number % n == 0]
         raise ValueError(
-            f"a step is {number} batches of train.batch_tokens = "
-            f"{config.batch_tokens}, which {world_size} processes cannot share evenly; "
-            f"start a number of processes that divides {number}, or begin another run "
-            f"with --train.batch-tokens "
+            f"a step is {number} × train.batch_tokens = {config.batch_tokens}, which "
+            f"{world_size} processes cannot share evenly; start {' or '.join(shares)}, "
+            "or begin another run with --train.batch-tokens "
             f"{wanted // (world_size * each)} --train.global-batch-tokens {wanted}"
         )
     return number
@@ -253,7 +245,7 @@ class DataPosition(NamedTuple):
 
     epoch: int = 0
     """Number of complete epochs."""
-    batch: int = 0
+    batches: int = 0
     """Number of batches read in the current epoch."""
 
 
@@ -266,10 +258,6 @@ class StepBatches(NamedTuple):
     batches: list[Batch]
     position: DataPosition
     """The position after the step; the same on all processes."""
-
-    def pinned(self) -> "StepBatches":
-        """Copy the batches to memory that a GPU can read by itself."""
-        return self._replace(batches=[batch.pinned() for batch in self.batches])
 
 
 class BatchStream:
@@ -313,6 +301,10 @@ class BatchStream:
         self._batches_per_step = batches_per_step
         self._rank, self._world_size = rank, world_size
 
+    def mean_lengths(self) -> tuple[float, float]:
+        """Return the mean length of sources and of targets, in tokens with EOS."""
+        return 1 + self._src.lengths.mean(), 1 + self._tgt.lengths.mean()
+
     def epoch(self, number: int) -> list[Int[np.ndarray, " batch"]]:
         """Return the numbers of the pairs in each batch of one epoch."""
         return token_buckets(
@@ -327,8 +319,8 @@ class BatchStream:
         stream = self._stream(start)
         while True:
             step = list(islice(stream, self._batches_per_step))
-            own = step[self._rank :: self._world_size]
-            yield StepBatches([self.batch(p) for _, p in own], step[-1][0])
+            share = step[self._rank :: self._world_size]
+            yield StepBatches([self.batch(p) for _, p in share], step[-1][0])
 
     def _stream(
         self, start: DataPosition

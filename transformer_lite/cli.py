@@ -19,20 +19,27 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import entry_points
 from inspect import getdoc
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import (
+    Annotated,
+    Any,
+    BinaryIO,
+    Literal,
+    get_args,
+    get_type_hints,
+)
 
 import tyro
 from tqdm import tqdm
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from transformer_lite import __version__
-from transformer_lite.config import RECIPES, Recipe, load_recipe
+from transformer_lite.config import RECIPES, Recipe, load_recipe, recipe_from_dict
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS, TreeForm
 from transformer_lite.runs.files import require_new, require_writable, write_whole
 from transformer_lite.runs.folder import RunFolder, find_run
@@ -164,19 +171,49 @@ def train(words: Sequence[str]) -> None:
     name, *options = words
     if name.startswith("-"):
         raise ValueError(f"the recipe comes before the options, such as {name}")
-    defaults = Training(out=Path("runs", Path(name).stem), recipe=load_recipe(name))
+    loaded = load_recipe(name)
+    parts = ("model", "train", "search")
+    recipe = replace(
+        loaded, **{part: _as_options(getattr(loaded, part)) for part in parts}
+    )
+    defaults = Training(out=Path("runs", Path(name).stem), recipe=_as_options(recipe))
     program = f"transformer-lite train {name}"
     chosen = tyro.cli(Training, prog=program, args=options, default=defaults)
+    recipe = recipe_from_dict(asdict(chosen.recipe) | {"data": str(chosen.recipe.data)})
     from transformer_lite.parsing.evaluation import validation_samples
     from transformer_lite.training.run import train_recipe
 
-    if not train_recipe(chosen.recipe, chosen.out, validation_samples):
+    if not train_recipe(recipe, chosen.out, validation_samples):
         print("stopped; the same command resumes the run", file=sys.stderr)
         # torchrun takes any other status for a failure, and restarts the run.
         under_torchrun = "TORCHELASTIC_RESTART_COUNT" in os.environ
         sys.exit(0 if under_torchrun else INTERRUPTED)
     if os.environ.get("RANK", "0") == "0":  # one process speaks for all
-        print(f"{chosen.out}: complete, at step {chosen.recipe.train.max_steps:,}")
+        print(f"{chosen.out}: complete, at step {recipe.train.max_steps:,}")
+
+
+def _as_options(config: Any) -> Any:
+    """Return a configuration that tyro may change without checks, value by value.
+
+    `recipe_from_dict` checks it as a whole. Its help does without None, which means
+    what the help says of the default, and without the vocabulary's size, which the data
+    has.
+    """
+    hints = get_type_hints(type(config))
+    for name, hint in hints.items():
+        if type(None) in get_args(hint):
+            shown = arg(
+                metavar=get_args(hint)[0].__name__.upper(),
+                help_behavior_hint=lambda default: (
+                    "" if default == "None" else f"(default: {default})"
+                ),
+            )
+            hints[name] = Annotated[hint, shown]
+    if "vocab_size" in hints:
+        hints["vocab_size"] = tyro.conf.Suppress[int]
+    body = {"__annotations__": hints, "__post_init__": lambda self: None}
+    values = {entry.name: getattr(config, entry.name) for entry in fields(config)}
+    return type(type(config).__name__, (type(config),), body)(**values)
 
 
 def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
@@ -192,6 +229,11 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
     if last is None:
         last = min(run.recipe().train.average_checkpoints, len(paths))
     if not paths:
+        if run.average.exists():
+            raise ValueError(
+                f"{run.path}: is an average already; use it as it is, there are no "
+                "other checkpoints"
+            )
         raise ValueError(f"{run.checkpoints}: no checkpoint yet; run `train` first")
     if not 1 <= last <= len(paths):
         raise ValueError(
@@ -201,8 +243,10 @@ def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
     from transformer_lite.runs.weights import average as mean
     from transformer_lite.runs.weights import save_weights
 
+    written = "replaced by" if run.average.exists() else "is"
     save_weights(run.average, mean(paths[-last:]))
-    print(f"averaged {', '.join(path.stem for path in paths[-last:])}")
+    names = ", ".join(path.stem for path in paths[-last:])
+    print(f"{run.average}: {written} the mean of {names}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,7 +379,7 @@ def evaluate(
     from transformer_lite.data.store import PreparedCorpus
     from transformer_lite.inference.scores import bleu_of
     from transformer_lite.parsing.evaluation import score_outputs
-    from transformer_lite.precision import explained_out_of_memory
+    from transformer_lite.precision import memory_error_on_full_gpu
     from transformer_lite.training.step import validate
 
     corpus = PreparedCorpus(data or recipe.data)
@@ -359,7 +403,7 @@ def evaluate(
         "the GPU has no room for the loss of these sentences; evaluate without a GPU "
         "(CUDA_VISIBLE_DEVICES= transformer-lite evaluate …)"
     )
-    with explained_out_of_memory(no_room):
+    with memory_error_on_full_gpu(no_room):
         report = validate(translator.model, batches, recipe.train.label_smoothing)
     outputs = translator.translate(sources)
     if translations:

@@ -123,6 +123,9 @@ class TrainConfig:
     # Deviation D15: the paper's rate never reaches zero.
     cooldown_steps: int = 0
     """Steps at the end of the run over which the learning rate falls linearly to 0."""
+    # Deviation D17: neither the paper nor the authors' recipes clip gradients.
+    clip_norm: float | None = None
+    """Length to which longer gradients are shortened; by default none are."""
     label_smoothing: float = 0.1
     """Probability taken from the right token and spread over the others (§5.4)."""
     average_checkpoints: int = 5
@@ -147,7 +150,7 @@ class TrainConfig:
         _require(self, AT_LEAST_1, "batch_tokens", "global_batch_tokens", "max_steps")
         _require(self, AT_LEAST_1, "warmup_steps", "average_checkpoints")
         _require(self, AT_LEAST_1, "checkpoint_every", "validate_every")
-        _require(self, POSITIVE, "rate_scale", "checkpoint_minutes")
+        _require(self, POSITIVE, "rate_scale", "clip_norm", "checkpoint_minutes")
         _require(self, SHARE, "label_smoothing")
         _require(self, (lambda seed: 0 <= seed < 2**63, "give 0 or more"), "seed")
         remedy = f"give 0 to max_steps = {self.max_steps}"
@@ -212,7 +215,9 @@ class Recipe:
     """Everything that defines a training run: its data and three configurations."""
 
     data: Path
-    """Folder that `prepare` wrote."""
+    """Folder that `prepare` wrote; a relative path is one from where you are."""
+    begin_with: str | None = None
+    """Run or trained model whose weights are the initial ones, to train on from."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The model; its vocab_size is taken from the data."""
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -228,8 +233,8 @@ RECIPES = Path(__file__).parent / "recipes"
 def load_recipe(recipe: str | Path) -> Recipe:
     """Read a recipe from a TOML file.
 
-    The file has the key `data` and may have the tables `[model]`, `[train]` and
-    `[search]`. Their keys are the fields of the configurations.
+    The file has the key `data` and may have `begin_with` and the tables `[model]`,
+    `[train]` and `[search]`. Their keys are the fields of the configurations.
 
     Args:
         recipe: The name of one that comes with the package, such as "toy", or a path.
@@ -265,7 +270,7 @@ def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
         ValueError: A key or a value is wrong; the message names it and the remedy.
     """
     configs = {"model": ModelConfig, "train": TrainConfig, "search": SearchConfig}
-    _require_keys("", tables, ["data", *configs])
+    _require_keys("", tables, ["data", "begin_with", *configs])
     if not isinstance(tables.get("data"), str):
         raise ValueError('the key "data" is missing; name the folder of `prepare`')
     parts = {}
@@ -278,7 +283,10 @@ def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
             parts[table] = config(**values)
         except ValueError as error:
             raise ValueError(f"{table}.{error}") from error
-    return Recipe(data=Path(tables["data"]), **parts)
+    begin_with = tables.get("begin_with")
+    if not isinstance(begin_with, str | None):
+        raise ValueError(f'"begin_with" is {begin_with!r}; name a run or a model')
+    return Recipe(data=Path(tables["data"]), begin_with=begin_with, **parts)
 
 
 def _require_keys(prefix: str, given: Mapping[str, Any], known: list[str]) -> None:

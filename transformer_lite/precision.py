@@ -14,6 +14,17 @@ import torch
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 
+PEAK_TFLOPS = {
+    "NVIDIA H200": 989,
+    "NVIDIA H100 80GB HBM3": 989,
+    "NVIDIA H100 PCIe": 756,
+    "NVIDIA A100-SXM4-80GB": 312,
+    "NVIDIA A100-SXM4-40GB": 312,
+    "NVIDIA L4": 121,
+    "Tesla T4": 65,
+}
+"""10^12 operations a second in 16 bits, dense, from the manufacturer's data sheets."""
+
 CPU_INFO = Path("/proc/cpuinfo")
 
 
@@ -50,7 +61,7 @@ def autocast(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def matrix_products(precision: Precision) -> Iterator[None]:
+def tf32_if_chosen(precision: Precision) -> Iterator[None]:
     """Let GPUs multiply fp32 matrices in tf32 inside the block, if that is chosen."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
@@ -61,12 +72,21 @@ def matrix_products(precision: Precision) -> Iterator[None]:
 
 
 @contextmanager
-def explained_out_of_memory(message: str) -> Iterator[None]:
+def memory_error_on_full_gpu(message: str) -> Iterator[None]:
     """Raise a MemoryError with this message where the GPU's memory is full."""
     try:
         yield
     except torch.OutOfMemoryError as error:
         raise MemoryError(f"{message} ({str(error).splitlines()[0]})") from error
+
+
+def peak_tflops(precision: Precision, device: torch.device) -> float | None:
+    """Return the most 10^12 operations a second of a device, None if not known."""
+    share = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5}.get(precision)
+    if device.type != "cuda" or share is None:
+        return None
+    peak = PEAK_TFLOPS.get(torch.cuda.get_device_name(device))
+    return peak and share * peak
 
 
 def choose_device(requested: torch.device | str | None = None) -> torch.device:

@@ -177,6 +177,37 @@ def test_an_option_may_be_unset(monkeypatch):
     assert [train.checkpoint_minutes for train in given] == [10, None]
 
 
+def test_the_help_of_train_does_not_offer_what_the_data_decides(capsys):
+    with pytest.raises(SystemExit):
+        run("train", "wmt14_base", "--help")
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "None" not in shown
+    assert "--model.vocab-size" not in shown
+    assert "--train.global-batch-tokens INT" in shown
+    assert "instead of checkpoint_every. (default: 10)" in shown
+
+
+def test_options_that_do_not_fit_together_are_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shown = fails(capsys, "train", "parsing_words", "--train.max-steps", 4)
+    assert "train.cooldown_steps = 2500 is impossible; give 0 to max_steps = 4" in shown
+
+
+def test_a_trained_model_is_trained_on(trained, data, tmp_path, capsys):
+    command = ["train", recipe_in(tmp_path, data, 1), "--out", tmp_path / "run"]
+    run(*command, "--begin-with", trained)
+    shown = fails(capsys, *command, "--begin-with", "multi30k_en_de")
+    assert "tokenizer.model: not the vocabulary of" in shown
+
+
+def test_data_that_is_not_there_is_sought_in_the_working_directory(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    shown = fails(capsys, "train", "toy")
+    assert f"data/toy: no such folder in {tmp_path}; make it with `prepare`" in shown
+
+
 # average
 
 
@@ -186,7 +217,11 @@ def test_average_takes_the_runs_number_or_the_one_asked_for(begun, capsys):
     run("train", recipe, "--out", begun, *every_step)
     own = folder.average.read_bytes()
     run("average", begun, "--last", 2)
-    assert "averaged step-00000005, step-00000006" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert (
+        f"{folder.average}: replaced by the mean of step-00000005, step-00000006\n"
+        in shown
+    )
     written, expected = read_weights(folder.average), average(folder.step_checkpoints())
     assert written.keys() == expected.keys()
     assert folder.average.read_bytes() != own
@@ -200,7 +235,7 @@ def test_average_refuses_a_number_that_is_not_there(begun, capsys, last):
     shown = fails(capsys, "average", begun, "--last", last)
     assert "has 1 checkpoints; give --last from 1 to 1" in shown
     shown = fails(capsys, "average", "multi30k_en_de")  # a model of the package
-    assert "multi30k_en_de/checkpoints: no checkpoint yet; run `train`" in shown
+    assert "multi30k_en_de: is an average already; use it as it is" in shown
     assert contents(begun) == before
 
 

@@ -7,7 +7,8 @@ from transformer_lite.precision import (
     autocast,
     choose_device,
     choose_precision,
-    matrix_products,
+    peak_tflops,
+    tf32_if_chosen,
 )
 
 CPU = torch.device("cpu")
@@ -74,9 +75,25 @@ def test_matrix_products_inside_the_block_have_the_precision(precision, dtype):
 @pytest.mark.parametrize(("precision", "inside"), [("tf32", "high"), ("bf16", None)])
 def test_tf32_is_allowed_inside_the_block_alone(precision, inside):
     before = torch.get_float32_matmul_precision()
-    with matrix_products(precision):
+    with tf32_if_chosen(precision):
         assert torch.get_float32_matmul_precision() == (inside or before)
     assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "peak"),
+    [
+        ("NVIDIA H200", "bf16", 989),
+        ("NVIDIA A100-SXM4-40GB", "tf32", 156),
+        ("Tesla T4", "fp16", 65),
+        ("Tesla T4", "fp32", None),
+        ("NVIDIA L40S", "bf16", None),
+    ],
+)
+def test_the_peak_is_that_of_the_data_sheet(monkeypatch, name, precision, peak):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: name)
+    assert peak_tflops(precision, torch.device("cuda")) == peak
+    assert peak_tflops(precision, CPU) is None
 
 
 def test_the_device_is_the_one_asked_for_or_a_gpu_if_there_is_one():

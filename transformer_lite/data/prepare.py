@@ -6,7 +6,6 @@ Tests: tests/package/data/test_prepare.py
 """
 
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from transformer_lite.data.corpora import Corpus, SentencePair, UnusablePair
-from transformer_lite.data.store import SIDES, side_file, side_writer
+from transformer_lite.data.store import SIDES, fingerprint_of, side_writer
 from transformer_lite.runs.files import new_folder
 from transformer_lite.tokenizer import Tokenizer
 
@@ -66,7 +65,7 @@ def prepare(
             "vocab_size": tokenizer.vocab_size,
             "pairs": sizes,
             "left_out": left_out,
-            "fingerprint": _fingerprint(folder),
+            "fingerprint": fingerprint_of(folder),
         }
         (folder / "corpus.json").write_text(json.dumps(summary, indent=2) + "\n")
 
@@ -151,14 +150,3 @@ def _write_split(
             "other text"
         )
     return size
-
-
-def _fingerprint(folder: Path) -> str:
-    """Return a checksum of the training data's ids, equal for equal data."""
-    checksum = 0
-    for side in SIDES:
-        for kind in ("ids", "offsets"):
-            with side_file(folder, "train", side, kind).open("rb") as file:
-                while content := file.read(2**20):
-                    checksum = zlib.crc32(content, checksum)
-    return f"{checksum:08x}"

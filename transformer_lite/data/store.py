@@ -6,6 +6,7 @@ Tests: tests/package/data/test_store.py
 """
 
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +95,17 @@ def load_lines(folder: Path, split: str, side: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
+def fingerprint_of(folder: Path) -> str:
+    """Return a checksum of the training data's ids, equal for equal data."""
+    checksum = 0
+    for side in SIDES:
+        for kind in ("ids", "offsets"):
+            with side_file(folder, "train", side, kind).open("rb") as file:
+                while content := file.read(2**20):
+                    checksum = zlib.crc32(content, checksum)
+    return f"{checksum:08x}"
+
+
 class PreparedCorpus:
     """A folder that `prepare` wrote.
 
@@ -106,6 +118,8 @@ class PreparedCorpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.vocabulary = folder / "tokenizer.model"
+        """The file of the vocabulary."""
         try:
             summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             source, target = summary["languages"]
@@ -124,11 +138,17 @@ class PreparedCorpus:
                 raise ValueError(
                     f"{folder}: a run; with --data name the folder that `prepare` wrote"
                 ) from error
+            if not folder.exists():
+                here = "" if folder.is_absolute() else f" in {Path.cwd()}"
+                raise ValueError(
+                    f"{folder}: no such folder{here}; make it with `prepare`, or name "
+                    "another one with --data"
+                ) from error
             raise ValueError(
                 f"{folder}: not a prepared corpus; run `prepare` with a new --out, or "
                 "name another one with --data"
             ) from error
-        self.tokenizer = Tokenizer.load(folder / "tokenizer.model")
+        self.tokenizer = Tokenizer.load(self.vocabulary)
 
     def ids(self, split: str) -> tuple[Sequences, Sequences]:
         """Return source and target ids of a split, memory-mapped.
@@ -145,6 +165,28 @@ class PreparedCorpus:
             ValueError: There is no such split, or its files are damaged.
         """
         return self._both_sides(split, load_lines)
+
+    def require_intact(self) -> None:
+        """Check what was stored against what is there, which reads all ids once.
+
+        Raises:
+            ValueError: The training data is not what `prepare` wrote, or a split has an
+                id that is not in the vocabulary.
+        """
+        for split in self.sizes:
+            for side, sentences in zip(SIDES, self.ids(split), strict=True):
+                ids, size = sentences.ids, self.tokenizer.vocab_size
+                if ids.min() < 0 or ids.max() >= size:
+                    raise _damaged(
+                        side_file(self.folder, split, side, "ids"),
+                        f"has ids from {ids.min()} to {ids.max()}, the vocabulary from "
+                        f"0 to {size - 1}",
+                    )
+        if fingerprint_of(self.folder) != self.fingerprint:
+            raise _damaged(
+                self.folder,
+                "the training data's checksum is not the fingerprint in corpus.json",
+            )
 
     def _both_sides(
         self, split: str, load: Callable[[Path, str, str], Side]

@@ -129,11 +129,24 @@ class ValidationSamples:
         # Greedy search is several times faster, and enough to watch a run.
         search = replace(search, beam_size=1)
         self.translator = Translator(model, corpus.tokenizer, search)
+        # fp32 holds whatever the precision of training does; fp16 might overflow.
+        self.translator.precision = "fp32"
         self.sources, self.references = sources[:SCORED], references[:SCORED]
         self.language = corpus.languages[1]
 
     def __call__(self) -> dict[str, Any]:
-        """Show some translations; return what the metrics should record."""
+        """Show some translations; return what the metrics should record.
+
+        An error is shown and does not end the run: the record has no score then.
+        """
+        try:
+            return self._translate()
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            tqdm.write(f"no samples at this validation ({problem})", file=sys.stderr)
+            return {"translations": None}
+
+    def _translate(self) -> dict[str, Any]:
         translations = self.translator.translate(self.sources)
         samples = zip(self.sources, self.references, translations, strict=True)
         for source, reference, translation in islice(samples, SHOWN):

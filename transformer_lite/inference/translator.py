@@ -18,10 +18,11 @@ from transformer_lite.batching import pad
 from transformer_lite.config import SearchConfig
 from transformer_lite.model import Transformer
 from transformer_lite.precision import (
+    Precision,
     autocast,
     choose_device,
     choose_precision,
-    explained_out_of_memory,
+    memory_error_on_full_gpu,
 )
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import load_weights
@@ -58,6 +59,8 @@ class Translator:
         search: How to search, unless a call says otherwise.
     """
 
+    precision: Precision | None = None
+    """Arithmetic of the matrix products; by default fp16 on GPUs, otherwise fp32."""
     allowed: Callable[[Any], Tensor] | None = None
     """Which tokens may follow in a state, as for `beam_search`; by default all."""
 
@@ -218,7 +221,8 @@ class Translator:
             f"a smaller search.batch_sentences than {search.batch_sentences} "
             "(--batch-sentences)"
         )
-        with explained_out_of_memory(no_room), autocast(_precision(device), device):
+        precision = self.precision or _precision(device)
+        with memory_error_on_full_gpu(no_room), autocast(precision, device):
             return beam_search(
                 self.model.decoder.step,
                 self.model.start(pad(sources).to(device)),
@@ -249,7 +253,7 @@ def batches_by_length(lengths: Sequence[int], batch_sentences: int) -> list[list
     ]
 
 
-def _precision(device: torch.device) -> str:
+def _precision(device: torch.device) -> Precision:
     """Return the precision of matrix products in a search: fp16 on GPUs, else fp32.
 
     fp16 and not bf16, because logits may lie between 8 and 16, where neighbouring

@@ -8,6 +8,7 @@ Tests: tests/package/runs/test_files.py
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import file_digest
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 
@@ -42,6 +43,12 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, however large it is."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def require_writable(path: Path) -> None:

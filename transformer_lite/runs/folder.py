@@ -7,12 +7,19 @@ Tests: tests/package/runs/test_folder.py
 
 import json
 import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from difflib import get_close_matches
+from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from transformer_lite.config import Recipe, recipe_from_dict
+from tqdm import tqdm
+
+from transformer_lite.config import ModelConfig, Recipe, recipe_from_dict
 from transformer_lite.runs.files import write_whole
 
 STOPPED = ".stopped"
@@ -145,6 +152,33 @@ class RunFolder:
                 return path
         raise ValueError(f"{self.checkpoints}: no checkpoint yet; run `train` first")
 
+    def initial_weights(self, model: ModelConfig, vocabulary: Path) -> Path:
+        """Return the weights that another run begins with, if they fit it.
+
+        Args:
+            model: The other run's model.
+            vocabulary: The tokenizer.model of its data.
+
+        Raises:
+            ValueError: The model is another, or the vocabulary.
+        """
+        theirs, ours = asdict(self.recipe().model), asdict(model)
+        if self.tokenizer.read_bytes() != vocabulary.read_bytes():
+            raise ValueError(
+                f"{vocabulary}: not the vocabulary of {self.path}; prepare the text "
+                f"with --vocabulary {self.path}"
+            )
+        if changes := [
+            f"--model.{name.replace('_', '-')} {theirs[name]}"
+            for name in sorted(theirs.keys() - {"dropout", "attention", "max_len"})
+            if theirs[name] != ours[name]
+        ]:
+            raise ValueError(
+                f"{self.path}: has weights of another model than the recipe; give "
+                + " ".join(changes)
+            )
+        return self.default_weights()
+
 
 def training_path(weights: Path) -> Path:
     """Return where the rest of a checkpoint lies, which only training needs."""
@@ -170,9 +204,11 @@ class Metrics:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (self._file, self._events):
-            if file is not None:
-                file.close()
+        with self._optional():
+            if self._events is not None:
+                self._events.close()
+        if self._file is not None:
+            self._file.close()
         self._file = self._events = None
 
     def add(self, step: int, **values: Any) -> None:
@@ -180,13 +216,25 @@ class Metrics:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a", encoding="utf-8")
-            self._events = _tensorboard(self._events_folder, step)
+            with self._optional():
+                self._events = _tensorboard(self._events_folder, step)
         self._file.write(_line({"step": step, **values}))
         self._file.flush()
-        if self._events is not None:
-            for name, value in values.items():
+        with self._optional():
+            for name, value in values.items() if self._events is not None else ():
                 if isinstance(value, int | float):
                     self._events.add_scalar(name, value, step)
+
+    @contextmanager
+    def _optional(self) -> Iterator[None]:
+        """Do without TensorBoard after an error: not every installation is whole."""
+        try:
+            yield
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            message = f"TensorBoard failed ({problem}); the run goes on without it"
+            tqdm.write(message, file=sys.stderr)
+            self._events = None
 
     def read(self) -> list[dict[str, Any]]:
         """Read all records, the oldest first.
@@ -226,9 +274,9 @@ def _line(record: dict[str, Any]) -> str:
 
 def _tensorboard(folder: Path, step: int) -> Any:
     """Return a writer of TensorBoard's events from a step on, if it is installed."""
-    try:  # an extra: pip install 'transformer-lite-book[tensorboard]'
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
+    if find_spec("tensorboard") is None:
+        return None  # an extra: pip install 'transformer-lite-book[tensorboard]'
+    from torch.utils.tensorboard import SummaryWriter
+
     # It drops what an interrupted run wrote about this step and later ones.
     return SummaryWriter(folder, purge_step=step)

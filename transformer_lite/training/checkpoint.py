@@ -10,7 +10,6 @@ Tests: tests/package/training/test_checkpoint.py
 """
 
 import math
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformer_lite.batching import DataPosition
 from transformer_lite.config import TrainConfig
 from transformer_lite.optimizer import adam, noam_schedule
-from transformer_lite.runs.files import write_whole
+from transformer_lite.runs.files import sha256_of, write_whole
 from transformer_lite.runs.folder import RunFolder, training_path
 from transformer_lite.runs.weights import (
     average,
@@ -80,8 +79,8 @@ class TrainingState:
 
         Args:
             folder: The run's folder.
-            stopped: Whether a signal ends the run here. It then writes nothing if the
-                step has a regular checkpoint already.
+            stopped: Whether it is none of the regular ones. It then writes nothing if
+                the step has a regular checkpoint already.
         """
         regular = folder.weights_after(self.step)
         if stopped and regular.exists() and training_path(regular).exists():
@@ -113,14 +112,15 @@ class TrainingState:
         newest = None
         with processes.all_or_none():
             if processes.rank == 0:
-                newest = _newest_complete(folder)
+                newest = newest_complete(folder)
         newest = processes.gather(newest)[0]
         if newest is None:
             return
         path = folder.checkpoints / newest
         with processes.all_or_none():
             self._load(path)
-        if len(set(processes.gather(self._checksum()))) > 1:
+            read = [sha256_of(file) for file in (path, training_path(path))]
+        if any(other != read for other in processes.gather(read)):
             raise ValueError(
                 f"{path}: not the same file for every process; give all machines one "
                 "common folder as --out"
@@ -141,15 +141,6 @@ class TrainingState:
             raise ValueError(
                 f"{training_path(path)}: not the training state of this run; {DELETE}"
             ) from error
-
-    def _checksum(self) -> int:
-        """Return a number that tells states apart: step, position, weights, moments."""
-        checksum = zlib.crc32(repr((self.step, self.position)).encode())
-        moments = [m for p in self.optimizer.state.values() for m in p.values()]
-        for tensor in [*self.model.parameters(), *moments]:
-            array = tensor.detach().cpu().contiguous().numpy()
-            checksum = zlib.crc32(array, checksum)
-        return checksum
 
     def average(self, folder: RunFolder) -> None:
         """Write the mean of the last checkpoints, this state's among them."""
@@ -206,13 +197,18 @@ def prune(folder: RunFolder, newest: Path, keep: int) -> None:
         path.unlink()
 
 
-def _newest_complete(folder: RunFolder) -> str | None:
-    """Return the name of the newest checkpoint that training can resume from."""
+def newest_complete(folder: RunFolder) -> str | None:
+    """Return the name of the newest checkpoint that training can resume from.
+
+    Raises:
+        ValueError: The folder has weights, but no checkpoint to resume from.
+    """
     saved = folder.resumable_checkpoints()
     complete = [path for path in saved if training_path(path).exists()]
-    if saved and not complete:
+    if not complete and any(folder.checkpoints.glob("*.safetensors")):
         raise ValueError(
-            f"{folder.checkpoints}: its checkpoints have weights but no .training.pt "
-            "to resume from; begin another run"
+            f"{folder.checkpoints}: has weights, but no step-….training.pt to resume "
+            "from; train on from these weights in another --out, with --begin-with "
+            f"{folder.path}"
         )
     return complete[-1].name if complete else None

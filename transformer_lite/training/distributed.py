@@ -2,13 +2,13 @@
 
 Paper: §5.2
 Chapter: the_multi_gpu_trainer
-Tests: tests/package/training/test_distributed.py
+Tests: tests/package/training/test_distributed.py, tests/package/training/test_ranks.py
 """
 
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,16 +32,16 @@ class Processes:
     """Number of processes."""
     device: torch.device
 
-    def sum(self, values: Tensor) -> Tensor:
+    def all_reduce(self, values: Tensor) -> Tensor:
         """Return the sum of every process's tensor, the same on all of them."""
         if self.world_size > 1:
             values = values.clone()
             dist.all_reduce(values)
         return values
 
-    def any(self, value: bool) -> bool:
+    def any_rank(self, value: bool) -> bool:
         """Return whether the value is true on at least one process."""
-        return bool(self.sum(torch.tensor(int(value), device=self.device)))
+        return bool(self.all_reduce(torch.tensor(int(value), device=self.device)))
 
     def gather(self, value: Any) -> list[Any]:
         """Return every process's value, in the order of their ranks."""
@@ -57,20 +57,22 @@ class Processes:
         Nothing inside the block may wait for the other processes.
 
         Raises:
-            ValueError: The block raised one here, or either error on another process.
-            OSError: The block raised one here.
+            Exception: What the block raised here.
+            ValueError: The block raised an error on another process.
         """
-        own = None
         try:
             yield
-        except (ValueError, OSError) as error:
-            own = error
-        messages = self.gather(own and str(own))
-        if own:
-            raise own
-        for rank, message in enumerate(messages):
+        except Exception as error:
+            with suppress(RuntimeError):  # to tell the others is second to this error
+                self._failures(str(error) or repr(error))
+            raise
+        for rank, message in enumerate(self._failures(None)):
             if message is not None:
                 raise ValueError(f"process {rank}: {message}")
+
+    def _failures(self, message: str | None) -> list[str | None]:
+        """Return every process's message, None where all is well; [] if it is so."""
+        return self.gather(message) if self.any_rank(message is not None) else []
 
 
 ONE_CPU = Processes(rank=0, world_size=1, device=torch.device("cpu"))
@@ -83,10 +85,16 @@ def join_processes() -> Iterator[Processes]:
     torchrun sets environment variables; without them a process is alone. Each process
     takes the GPU of its local rank, or the CPU if there is no GPU.
 
+    After an error the group ends with the process: to destroy it, NCCL would wait for
+    the other processes, which may wait for this one. SIGTERM is ignored from then on:
+    torchrun sends it when a process has failed, and this one has an error to report.
+
     Raises:
         ValueError: This machine has fewer GPUs than processes.
-        ConnectionError: Another process of the run is lost. SIGTERM is ignored from
-            then on.
+        ConnectionError: Another process is lost, and Gloo has noticed. With NCCL no
+            error is raised: this process waits for the GPU, until torchrun ends it, by
+            SIGKILL 30 seconds after SIGTERM, or NCCL's watchdog, at the latest after 10
+            minutes.
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
@@ -100,19 +108,19 @@ def join_processes() -> Iterator[Processes]:
                 world_size=world_size,
             )
         yield Processes(rank=rank, world_size=world_size, device=device)
-    except RuntimeError as error:
-        if world_size > 1 and _is_of_the_backend(error):
-            # torchrun ends all processes now; let this one report first.
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            raise ConnectionError(
-                f"process {rank} lost another process of the run; the last checkpoint "
-                "is intact, and the same command resumes from it (torchrun does so by "
-                "itself with --max-restarts)"
-            ) from error
+    except Exception as error:
+        if world_size > 1:
+            with suppress(ValueError):  # not in the main thread
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            if _is_lost_connection(error):
+                raise ConnectionError(
+                    f"process {rank} lost another process of the run; the last "
+                    "checkpoint is intact, and the same command resumes from it "
+                    "(torchrun does so by itself with --max-restarts)"
+                ) from error
         raise
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+    if world_size > 1:
+        dist.destroy_process_group()
 
 
 def _device(local_rank: int) -> torch.device:
@@ -148,6 +156,8 @@ def _meeting_point() -> dist.Store:
     return store
 
 
-def _is_of_the_backend(error: RuntimeError) -> bool:
-    """Return whether the connection failed; Gloo raises a plain RuntimeError."""
-    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()
+def _is_lost_connection(error: Exception) -> bool:
+    """Return whether a connection failed; Gloo raises a plain RuntimeError."""
+    return isinstance(error, dist.DistError) or (
+        isinstance(error, RuntimeError) and "gloo" in str(error).lower()
+    )

@@ -21,9 +21,11 @@ from transformer_lite.batching import BatchStream, batches_per_step, fixed_batch
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.model import Transformer
-from transformer_lite.precision import explained_out_of_memory
-from transformer_lite.runs.files import only_process, write_whole
-from transformer_lite.runs.folder import RunFolder
+from transformer_lite.precision import memory_error_on_full_gpu
+from transformer_lite.runs.files import only_process, sha256_of, write_whole
+from transformer_lite.runs.folder import RunFolder, find_run
+from transformer_lite.runs.weights import load_weights
+from transformer_lite.training.checkpoint import newest_complete
 from transformer_lite.training.distributed import join_processes
 from transformer_lite.training.trainer import OnValidation, Trainer
 
@@ -78,12 +80,13 @@ def train_recipe(
     """
     # Unlock the folder last, so that the report of a lost process comes at once.
     with (
-        explained_out_of_memory(_no_room(recipe.train)),
+        memory_error_on_full_gpu(_no_room(recipe.train)),
         ExitStack() as lock,
         join_processes() as processes,
     ):
         with processes.all_or_none():
             corpus = PreparedCorpus(recipe.data)
+            corpus.require_intact()
             recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
             config = recipe.train
             stream = BatchStream(
@@ -96,11 +99,18 @@ def train_recipe(
             )
             _require_room(recipe, corpus)
             validation = fixed_batches(*corpus.ids("valid"), config.batch_tokens)
+            initial = None
+            if recipe.begin_with is not None:
+                run = find_run(recipe.begin_with)
+                initial = run.initial_weights(recipe.model, corpus.vocabulary)
             if processes.rank == 0:
                 lock.enter_context(_locked(out))
-                _open_run(recipe, RunFolder(out), corpus)
+                _open_run(recipe, RunFolder(out), corpus, initial)
             torch.manual_seed(config.seed)
-            model = new_model(recipe.model).to(processes.device)
+            model = new_model(recipe.model)
+            if initial:
+                load_weights(model, initial)
+            model.to(processes.device)
             on_validation = samples(model, corpus, recipe.search) if samples else dict
         trainer = Trainer(
             model, stream, validation, config, out, processes, on_validation
@@ -129,14 +139,15 @@ def _locked(out: Path) -> AbstractContextManager[None]:
     """
     folder = RunFolder(out)
     # A killed run may have left half a file.
-    kept = (path for path in out.glob("*") if path.suffix != ".partial")
-    if set(kept) - {folder.lock}:
+    files = (path for path in out.glob("*") if path.suffix != ".partial")
+    if set(files) - {folder.lock}:
         if not folder.config.exists():
             raise ValueError(
                 f"{out}: is neither empty nor the folder of a run; give a new one as "
                 "--out"
             )
         folder.recipe()
+        newest_complete(folder)
     busy = (
         f"{out}: another process is training in this folder; wait for its end, or give "
         "another --out"
@@ -155,13 +166,21 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
     return replace(config, vocab_size=size)
 
 
-def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None:
+def _open_run(
+    recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus, initial: Path | None
+) -> None:
     """Write what a run's folder says of the run, or check that it is the same run."""
-    vocabulary = (corpus.folder / "tokenizer.model").read_bytes()
+    vocabulary = corpus.vocabulary.read_bytes()
     data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
     data["fingerprint"] = corpus.fingerprint
+    # A sentence of about 40 letters, which the run's page opens with.
+    example = min(corpus.text("valid")[0], key=lambda text: abs(len(text) - 40))
+    record = data | {"languages": corpus.languages, "example": example}
+    if initial:
+        name = recipe.begin_with
+        record["begin_with"] = {"run": name, "sha256": sha256_of(initial)}
     # Without weights there is nothing that another run could spoil.
-    if any(folder.checkpoints.glob("*.safetensors")):
+    if newest_complete(folder):
         before = folder.training_data()
         is_same = data.items() <= before.items()
         if not is_same or folder.tokenizer.read_bytes() != vocabulary:
@@ -170,15 +189,18 @@ def _open_run(recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus) -> None
                 f"tokenizer.model, than {corpus.folder} has now; give another --out, "
                 "or the data that it began with"
             )
+        if initial and before.get("begin_with") != record["begin_with"]:
+            raise ValueError(
+                f"{folder.path}: did not begin with what {initial} holds now; give "
+                "another --out, or resume it with --begin-with None"
+            )
+        record = before | record
         if recipe.train.max_steps < folder.steps_taken():
             raise ValueError(
                 f"train.max_steps = {recipe.train.max_steps} is less than the "
                 f"{folder.steps_taken()} steps that {folder.path} has; give more"
             )
         _require_same_settings(folder.recipe(), recipe, folder.path)
-    # A sentence of about 40 letters, which the run's page opens with.
-    example = min(corpus.text("valid")[0], key=lambda text: abs(len(text) - 40))
-    record = data | {"languages": corpus.languages, "example": example}
     for path, content in (
         (folder.config, _to_json(asdict(recipe))),
         (folder.tokenizer, vocabulary),
@@ -234,8 +256,8 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
     if device == "cuda":
         device = torch.cuda.get_device_name(processes.device)
     (factor,) = trainer.state.schedule.lr_lambdas
-    done = max(range(train.max_steps), key=factor)
-    rate, cooldown = train.rate_scale * factor(done), train.cooldown_steps
+    done, cooldown = peak_step(train, factor), train.cooldown_steps
+    rate = train.rate_scale * factor(done)
     lines = [
         f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
         f"{train.max_steps:,} steps",
@@ -252,6 +274,17 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
             "train.warmup_steps"
         )
     return "\n".join(lines)
+
+
+def peak_step(train: TrainConfig, factor: Callable[[int], float]) -> int:
+    """Return how many steps come before that with the highest rate, as `factor` has it.
+
+    It lies at the warm-up's end or the cooldown's begin, or where these overlap at the
+    top of a parabola, the product of a rising and a falling line.
+    """
+    last, top = train.max_steps - 1, (train.max_steps - 1) // 2
+    candidates = {train.warmup_steps - 1, train.max_steps - train.cooldown_steps, top}
+    return max(sorted(min(done, last) for done in candidates), key=factor)
 
 
 def _to_json(values: dict[str, Any]) -> bytes:

@@ -100,11 +100,11 @@ class StepReport(LossReport):
     """What a step measured, over all processes."""
 
     gradient_norm: float
-    """Euclidean length of the gradient of the mean loss."""
+    """Euclidean length of the gradient of the mean loss, before it is clipped."""
 
     @property
-    def is_finite(self) -> bool:
-        """Whether the step was taken; one that is not finite spoils every weight."""
+    def is_taken(self) -> bool:
+        """Whether the step was taken; if not finite, it would spoil every weight."""
         return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
@@ -115,6 +115,7 @@ def train_step(
     seed: Sequence[int] | None = None,
     processes: Processes = ONE_CPU,
     scaler: torch.amp.GradScaler | None = None,
+    clip_norm: float | None = None,
 ) -> StepReport:
     """Take one step, unless the loss or its gradient is not finite.
 
@@ -130,11 +131,12 @@ def train_step(
         processes: This process among all.
         scaler: Keeps the gradients of fp16 within its range. Without one, as for
             every other precision, gradients are not scaled.
+        clip_norm: Longest gradient to step by; a longer one keeps its direction.
     """
     device = processes.device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
-    own = torch.tensor(sum(batch.tokens for batch in batches), device=device)
-    tokens = int(processes.sum(own))
+    share = torch.tensor(sum(batch.tokens for batch in batches), device=device)
+    tokens = int(processes.all_reduce(share))
     # DistributedDataParallel takes the mean of the processes' gradients; world_size
     # turns it into the sum that is wanted here. With 17 target tokens on one process
     # and 3 on the other each scales its own sum by 2 / 20, and the mean of the two is
@@ -143,11 +145,13 @@ def train_step(
     scale = scaler.scale(scale.to(device))
     sums = add_gradients(objective, batches, scale, seed, processes)
     scaler.unscale_(optimizer)
-    gradients = [p.grad for p in objective.parameters() if p.grad is not None]
-    norm = float(nn.utils.get_total_norm(gradients))
-    loss, nll = processes.sum(sums).tolist()
-    report = StepReport(loss / tokens, nll / tokens, tokens, norm)
-    if report.is_finite:
+    parameters = [p for p in objective.parameters() if p.grad is not None]
+    norm = nn.utils.get_total_norm(p.grad for p in parameters)
+    if clip_norm is not None:
+        nn.utils.clip_grads_with_norm_(parameters, clip_norm, norm)
+    loss, nll = processes.all_reduce(sums).tolist()
+    report = StepReport(loss / tokens, nll / tokens, tokens, float(norm))
+    if report.is_taken:
         scaler.step(optimizer)
     scaler.update()
     optimizer.zero_grad()
@@ -223,9 +227,9 @@ def validate(
     """
     weight = model.decoder.embedding.weight
     sums = torch.zeros(3, dtype=torch.float64, device=weight.device)
-    own = batches[processes.rank :: processes.world_size]
+    share = batches[processes.rank :: processes.world_size]
     with evaluation_mode(model), autocast(precision, weight.device):
-        for batch in (batch.to(weight.device) for batch in own):
+        for batch in (batch.to(weight.device) for batch in share):
             hidden = model.hidden(batch.src_ids, batch.tgt_input).flatten(0, 1)
             for part, labels in zip(
                 hidden.split(SCORED_AT_ONCE),
@@ -234,7 +238,7 @@ def validate(
             ):
                 logits = F.linear(part, weight)
                 sums += torch.stack(label_smoothed_loss(logits, labels, smoothing, PAD))
-    loss, nll, tokens = processes.sum(sums).tolist()
+    loss, nll, tokens = processes.all_reduce(sums).tolist()
     return LossReport(loss / tokens, nll / tokens, int(tokens))
 
 
@@ -249,16 +253,24 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
-def flops_per_token(config: ModelConfig, length: int) -> float:
+def flops_per_token(
+    config: ModelConfig, length: int, src_length: int | None = None
+) -> float:
     """Count the floating-point operations of a step per target token (Table 2).
 
-    PyTorch counts those of the forward pass on a pair of sentences that are each
-    `length` tokens long; the backward pass takes twice as many.
+    PyTorch counts those of the forward pass on a pair of sentences; the backward pass
+    takes twice as many.
+
+    Args:
+        config: The model.
+        length: Tokens of the target.
+        src_length: Tokens of the source; by default as many.
     """
     with torch.device("meta"):
         # The explicit attention is counted everywhere, the fused one is not.
         model = Transformer(replace(config, attention="explicit"))
-        ids = torch.empty(1, length, dtype=torch.long)
+        tgt_ids = torch.empty(1, length, dtype=torch.long)
+        src_ids = torch.empty(1, src_length or length, dtype=torch.long)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(ids, ids)
+        model(src_ids, tgt_ids)
     return 3 * counter.get_total_flops() / length

@@ -6,19 +6,17 @@ Tests: tests/package/training/test_trainer.py
 """
 
 import math
-import os
 import signal
-import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import torch
-from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
@@ -26,14 +24,18 @@ from tqdm import tqdm
 from transformer_lite.batching import Batch, BatchStream, StepBatches
 from transformer_lite.config import TrainConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
-from transformer_lite.precision import choose_precision, matrix_products
+from transformer_lite.model import Transformer
+from transformer_lite.precision import choose_precision, peak_tflops, tf32_if_chosen
 from transformer_lite.runs.folder import Metrics, RunFolder
 from transformer_lite.runs.weights import save_weights, weights_of
 from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.distributed import ONE_CPU, Processes
 from transformer_lite.training.step import (
+    LossReport,
     Objective,
+    StepReport,
     evaluation_mode,
+    flops_per_token,
     train_step,
     validate,
 )
@@ -54,55 +56,28 @@ REMEDY = (
 def stop_signals() -> Iterator[list[int]]:
     """Collect the signals that ask the run to end, SIGINT (Ctrl-C) and SIGTERM.
 
-    The first is announced. A second one, at least a second later, ends the process at
-    once, even where it hangs. (torchrun passes Ctrl-C on, so that it comes twice within
-    a moment.) After an error in a run of several processes SIGTERM is ignored.
+    The first is announced; further ones change nothing, since torchrun passes Ctrl-C
+    on, so that it comes twice. Python allows handlers in the main thread only: a run
+    in another thread has none.
     """
     received: list[int] = []
-    # Python runs handlers between two lines of code, so never while a collective hangs.
-    # But it writes a signal's number at once to a file that a thread can read.
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
 
-    def watch() -> None:
-        first = None
-        while number := reader.recv(1):  # empty once the writer is closed
-            if number[0] not in handlers:
-                continue
-            if first is None:
-                first = time.monotonic()
-                tqdm.write(
-                    "stopping after this step with a checkpoint; Ctrl-C again ends the "
-                    "run at once",
-                    file=sys.stderr,
-                )
-            elif time.monotonic() > first + 1:
-                print(
-                    "ended at once, without a checkpoint", file=sys.stderr, flush=True
-                )
-                os._exit(130)  # what shells report of a program that Ctrl-C ended
+    def receive(number: int, _: object) -> None:
+        received.append(number)
+        if len(received) == 1:
+            message = "stopping after this step with a checkpoint; Ctrl-\\ ends the run"
+            with suppress(RuntimeError):  # the signal may have interrupted a write
+                tqdm.write(f"{message} at once", file=sys.stderr)
 
-    handlers = {
-        number: signal.signal(number, lambda number, _: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    before = signal.set_wakeup_fd(writer.fileno())
-    watcher = Thread(target=watch, daemon=True)
-    watcher.start()
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handlers[number] = signal.signal(number, receive)
     try:
         yield received
-    except RuntimeError:
-        if dist.is_initialized():
-            # If another process is lost, torchrun ends this one; let it report first.
-            handlers[signal.SIGTERM] = signal.SIG_IGN
-        raise
     finally:
-        signal.set_wakeup_fd(before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        writer.close()  # which ends the thread
-        watcher.join()
-        reader.close()
 
 
 class Trainer:
@@ -147,54 +122,59 @@ class Trainer:
         The run resumes from the newest checkpoint in its folder, if there is one.
 
         Raises:
-            ValueError: A checkpoint is damaged, or belongs to another model.
+            ValueError: A checkpoint is damaged, or belongs to another model; or another
+                process failed.
             FloatingPointError: The loss is no longer a finite number.
         """
-        self.state.resume(self.folder, self.processes)
-        with self.processes.all_or_none():
-            if self.processes.rank == 0:
+        processes = self.processes
+        self.state.resume(self.folder, processes)
+        with processes.all_or_none():
+            if processes.rank == 0:
                 self._forget_later_steps()
         steps = self.stream.steps(self.state.position)
-        if self._is_on_gpu:
-            steps = (step.pinned() for step in steps)
         self.model.train()
         with (
             stop_signals() as received,
-            matrix_products(self.precision),
+            tf32_if_chosen(self.precision),
             self.metrics,
             self._compiled_layers(),
             tqdm(
                 total=self.config.max_steps,
                 initial=self.state.step,
                 unit="step",
-                disable=self.processes.rank != 0,
+                disable=processes.rank != 0,
                 smoothing=0.05,
             ) as self._bar,
         ):
             objective = self._objective()
             while not self._is_done:
-                self._step(objective, steps)
+                report, measured = self._take(objective, steps)
+                self._judge(report, measured["rate"])
+                valid = None
                 if self._is_due(self.config.validate_every):
-                    self._validate()
-                if self._checkpoint_is_due():
-                    self._save()
-                if not self._is_done and self.processes.any(bool(received)):
+                    valid = self._validate()
+                with processes.all_or_none():
+                    if processes.rank == 0:
+                        self._record(report, measured)
+                        if valid:
+                            self._record_validation(valid)
+                        if self._checkpoint_is_due():
+                            self._last_save = time.monotonic()
+                            self.state.save(self.folder)
+                if not self._is_done and processes.any_rank(bool(received)):
                     # torchrun ends all processes as soon as one has left.
-                    with self.processes.all_or_none():
-                        self._save(stopped=True)
+                    with processes.all_or_none():
+                        if processes.rank == 0:
+                            self.state.save(self.folder, stopped=True)
                     return False
-        with self.processes.all_or_none():
-            if self.processes.rank == 0:
+        with processes.all_or_none():
+            if processes.rank == 0:
                 self.state.average(self.folder)
         return True
 
     @property
     def _is_done(self) -> bool:
         return self.state.step >= self.config.max_steps
-
-    @property
-    def _is_on_gpu(self) -> bool:
-        return self.processes.device.type == "cuda"
 
     def _forget_later_steps(self) -> None:
         """Remove what belongs to steps that are about to be taken again."""
@@ -211,7 +191,9 @@ class Trainer:
         if self.processes.world_size == 1:
             return objective
         # The gradients live in the buckets that are sent: nothing is copied there.
-        return DistributedDataParallel(objective, gradient_as_bucket_view=True)
+        parallel = DistributedDataParallel(objective, gradient_as_bucket_view=True)
+        parallel.broadcast_buffers = False  # tables of constants, equal everywhere
+        return parallel
 
     @contextmanager
     def _compiled_layers(self) -> Iterator[None]:
@@ -233,26 +215,42 @@ class Trainer:
             for layer in layers:
                 layer._compiled_call_impl = None  # the caller's model is as before
 
-    def _step(self, objective: nn.Module, steps: Iterator[StepBatches]) -> None:
-        """Take the next step and record it, or count it as skipped in fp16.
+    def _take(
+        self, objective: nn.Module, steps: Iterator[StepBatches]
+    ) -> tuple[StepReport, dict[str, float]]:
+        """Take the next step; return its report, and what else was measured."""
+        state, begun = self.state, time.perf_counter()
+        batches, position = next(steps)
+        waited = time.perf_counter() - begun
+        rate = state.schedule.get_last_lr()[0]
+        report = train_step(
+            objective,
+            batches,
+            state.optimizer,
+            (self.config.seed, state.step),
+            self.processes,
+            state.scaler,
+            self.config.clip_norm,
+        )
+        seconds = time.perf_counter() - begun
+        state.step += 1
+        state.position = position
+        return report, {
+            "rate": rate,
+            "tokens_per_second": round(report.tokens / seconds),
+            "padding": sum(batch.padding for batch in batches) / len(batches),
+            "loader_wait": waited / seconds,
+        }
+
+    def _judge(self, report: StepReport, rate: float) -> None:
+        """Advance the schedule, or count the step as skipped in fp16.
 
         Raises:
             FloatingPointError: The loss or the gradient is not finite, and a smaller
                 scale of fp16's gradients is no remedy.
         """
         state = self.state
-        begun = time.perf_counter()
-        batches, position = next(steps)
-        waited = time.perf_counter() - begun
-        rate = state.schedule.get_last_lr()[0]
-        seed = (self.config.seed, state.step)
-        report = train_step(
-            objective, batches, state.optimizer, seed, self.processes, state.scaler
-        )
-        seconds = time.perf_counter() - begun
-        state.step += 1
-        state.position = position
-        if report.is_finite:
+        if report.is_taken:
             state.schedule.step()
         elif state.scaler.is_enabled() and state.scaler.get_scale() >= SMALLEST_SCALE:
             # Gradients too large for fp16 are normal: the scaler halves its scale.
@@ -261,42 +259,65 @@ class Trainer:
             raise FloatingPointError(
                 f"step {state.step}: the loss is {report.loss} and the gradient's norm "
                 f"{report.gradient_norm} at learning rate {rate:.2e}, after batch "
-                f"{position.batch} of epoch {position.epoch + 1}; {REMEDY}"
+                f"{state.position.batches} of epoch {state.position.epoch + 1}; "
+                f"{REMEDY}"
             )
-        speed = report.tokens / seconds
+
+    def _record(self, report: StepReport, measured: dict[str, float]) -> None:
+        """Write a step into the metrics, and show it in the progress bar."""
+        speed = measured["tokens_per_second"]
         self._bar.set_postfix_str(
-            f"{speed:,.0f} tokens/s, train_loss {report.loss:.3f}, rate {rate:.1e}",
+            f"{speed:,} tokens/s, train_loss {report.loss:.3f}, "
+            f"rate {measured['rate']:.1e}",
             refresh=False,
         )
         self._bar.update()
-        if self.processes.rank == 0:
-            values = {
-                "train_loss": report.loss,
-                "train_perplexity": report.perplexity,
-                "rate": rate,
-                "gradient_norm": report.gradient_norm,
-                "tokens": report.tokens,
-                "tokens_per_second": round(speed),
-                "padding": sum(batch.padding for batch in batches) / len(batches),
-                "loader_wait": waited / seconds,
-                "skipped_steps": state.skipped,
-            }
-            if self._is_on_gpu:
-                most = torch.cuda.max_memory_allocated(self.processes.device)
-                values["memory_gib"] = most / 2**30
-            self.metrics.add(state.step, **values)
+        values = {
+            "train_loss": report.loss,
+            "train_perplexity": report.perplexity,
+            "gradient_norm": report.gradient_norm,
+            "tokens": report.tokens,
+            "skipped_steps": self.state.skipped,
+            **measured,
+        }
+        device = self.processes.device
+        if self._flops_per_token:
+            tflops = speed * self._flops_per_token / self.processes.world_size / 1e12
+            values["model_tflops"] = tflops
+            if peak := peak_tflops(self.precision, device):
+                values["model_flops_utilization"] = tflops / peak
+        if device.type == "cuda":
+            values["memory_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+        self.metrics.add(self.state.step, **values)
 
-    def _validate(self) -> None:
-        step, smoothing = self.state.step, self.config.label_smoothing
+    @cached_property
+    def _flops_per_token(self) -> float | None:
+        """Operations of a step for a target token, in pairs of mean lengths."""
+        if not isinstance(self.model, Transformer):
+            return None
+        src_length, length = map(round, self.stream.mean_lengths())
+        return flops_per_token(self.model.config, length, src_length)
+
+    def _validate(self) -> LossReport:
+        """Return the loss on the validation batches, which all processes share.
+
+        Raises:
+            FloatingPointError: It is not finite.
+        """
+        smoothing = self.config.label_smoothing
         report = validate(
             self.model, self.validation, smoothing, self.precision, self.processes
         )
         if not math.isfinite(report.loss):
             raise FloatingPointError(
-                f"step {step}: the validation loss is {report.loss}; {REMEDY}"
+                f"step {self.state.step}: the validation loss is {report.loss}; "
+                f"{REMEDY}"
             )
-        if self.processes.rank != 0:
-            return
+        return report
+
+    def _record_validation(self, report: LossReport) -> None:
+        """Write a validation into the metrics, show it, and save the best weights."""
+        step = self.state.step
         with evaluation_mode(self.model):
             extra = self.on_validation()
         losses = {"valid_loss": report.loss, "valid_perplexity": report.perplexity}
@@ -307,6 +328,9 @@ class Trainer:
             file=sys.stderr,
         )
         if report.loss < self.state.best_loss:
+            if not self.folder.resumable_checkpoints():
+                # Where there are best weights, there is a step to resume from.
+                self.state.save(self.folder, stopped=True)
             self.state.best_loss = report.loss
             save_weights(self.folder.best, weights_of(self.model))
 
@@ -318,8 +342,3 @@ class Trainer:
         if minutes is None or self._is_done:
             return self._is_due(self.config.checkpoint_every)
         return time.monotonic() - self._last_save >= 60 * minutes
-
-    def _save(self, stopped: bool = False) -> None:
-        self._last_save = time.monotonic()
-        if self.processes.rank == 0:
-            self.state.save(self.folder, stopped)

@@ -96,3 +96,25 @@ def test_a_split_that_does_not_exist_is_named_with_those_that_do(folder):
     for read in (corpus.ids, corpus.text):
         with pytest.raises(ValueError, match=r'no split "tset"; name one of train, va'):
             read("tset")
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+@pytest.mark.parametrize("number", [-1, 30])
+def test_an_id_outside_the_vocabulary_is_refused(folder, split, number):
+    path = folder / f"{split}.tgt.ids"
+    np.concatenate([[number], np.fromfile(path, "<i4")[1:]]).astype("<i4").tofile(path)
+    message = rf"{split}\.tgt\.ids: damaged .* vocabulary from 0 to 29\); .*{AGAIN}"
+    with pytest.raises(ValueError, match=message):
+        PreparedCorpus(folder).require_intact()
+
+
+@pytest.mark.parametrize("kind", ["ids", "offsets"])
+def test_training_data_other_than_prepare_wrote_is_refused(folder, kind):
+    PreparedCorpus(folder).require_intact()
+    path = folder / f"train.src.{kind}"
+    content = np.fromfile(path, "<i4" if kind == "ids" else "<i8")
+    content[1] -= 1
+    content.tofile(path)
+    message = rf"out: damaged \(the training data's checksum .*{AGAIN}"
+    with pytest.raises(ValueError, match=message):
+        PreparedCorpus(folder).require_intact()

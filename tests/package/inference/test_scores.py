@@ -4,7 +4,9 @@ import importlib.util
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import sacrebleu
@@ -13,6 +15,7 @@ from transformer_lite.config import ModelConfig, SearchConfig
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.inference import translator
 from transformer_lite.inference.scores import ValidationSamples, score
 from transformer_lite.model import Transformer
 
@@ -87,14 +90,15 @@ def test_a_tokenizer_that_is_missing_is_named(name, monkeypatch):
 
 
 def samples_of(folder, corpus, vocab_size, says):
-    """The samples of an untrained model, which says these translations."""
+    """The samples of an untrained model, which says these, or its own translations."""
     prepare(corpus, folder / "data", vocab_size, 64, skip_unusable=False)
     shape = {"vocab_size": vocab_size, "num_layers": 1, "d_model": 6, "num_heads": 2}
     prepared = PreparedCorpus(folder / "data")
     samples = ValidationSamples(
         Transformer(ModelConfig(**shape)), prepared, SearchConfig()
     )
-    samples.translator = SimpleNamespace(translate=lambda _: says)
+    if says is not None:
+        samples.translator = SimpleNamespace(translate=lambda _: says)
     return samples
 
 
@@ -104,3 +108,31 @@ def test_validation_bleu_knows_the_language(tmp_path):
     found = samples_of(tmp_path, corpus, 50, [*REFERENCE, *CHINESE])()
     assert found["valid_bleu"] > 50
     assert found["translations"] == [*REFERENCE, CHINESE[0]]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("CUDA error\nmore"), KeyError("x")])
+def test_samples_never_end_a_run(tmp_path, capsys, error):
+    pairs = [SentencePair(line, line) for line in REFERENCES * 5]
+    corpus = Corpus("files", {"train": pairs, "valid": pairs[:4]}, ("en", "de"))
+    samples = samples_of(tmp_path, corpus, 50, [])
+    samples.translator.translate = Mock(side_effect=error)
+    assert samples() == {"translations": None}
+    (line,) = capsys.readouterr().err.splitlines()
+    problem = f"{type(error).__name__}: {error}".split("\n")[0]
+    assert line == f"no samples at this validation ({problem})"
+
+
+def test_samples_are_searched_in_fp32(tmp_path, monkeypatch):
+    # A GPU would take fp16, which might overflow where training does not.
+    monkeypatch.setattr(translator, "_precision", lambda _: "fp16")
+    seen = []
+    monkeypatch.setattr(
+        translator,
+        "autocast",
+        lambda precision, _: seen.append(precision) or nullcontext(),
+    )
+    pairs = [SentencePair(line, line) for line in REFERENCES * 5]
+    corpus = Corpus("files", {"train": pairs, "valid": pairs[:4]}, ("en", "de"))
+    made = samples_of(tmp_path, corpus, 50, None)
+    made()
+    assert seen == ["fp32"]

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from transformer_lite.runs import folder as folder_module
 from transformer_lite.runs.folder import Metrics, RunFolder, find_run
 
 
@@ -150,7 +151,35 @@ def test_tensorboard_has_the_numbers_of_each_step_once(tmp_path, monkeypatch):
     assert scalars(tmp_path) == {"rate": rates}
 
 
-def test_records_are_written_without_tensorboard_too(metrics, monkeypatch):
+def test_records_are_written_without_tensorboard_too(metrics, monkeypatch, capsys):
+    monkeypatch.setattr(folder_module, "find_spec", lambda _: None)
+    metrics.add(1, rate=0.125)
+    assert metrics.read() == [{"step": 1, "rate": 0.125}]
+    assert not capsys.readouterr().err
+
+
+def broken(*_, **__):
+    raise TypeError("Descriptors cannot be created directly.\nMore.")
+
+
+@pytest.mark.parametrize("part", ["__init__", "add_scalar", "close"])
+def test_a_broken_tensorboard_is_one_line_and_ends_nothing(
+    tmp_path, monkeypatch, capsys, part
+):
+    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter
+    monkeypatch.setattr(writer, part, broken)
+    with Metrics(tmp_path) as metrics:
+        metrics.add(1, rate=0.125)
+        metrics.add(2, rate=0.25)
+    assert [record["rate"] for record in metrics.read()] == [0.125, 0.25]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("TensorBoard failed (TypeError: Descriptors cannot be ")
+
+
+def test_a_tensorboard_that_cannot_be_imported_is_one_line(
+    metrics, monkeypatch, capsys
+):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     metrics.add(1, rate=0.125)
     assert metrics.read() == [{"step": 1, "rate": 0.125}]
+    assert "the run goes on without it" in capsys.readouterr().err

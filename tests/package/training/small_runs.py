@@ -101,7 +101,7 @@ def records(run, name="step"):
 
 
 def without_speed(run):
-    clock = {"tokens_per_second", "loader_wait"}
+    clock = {"tokens_per_second", "loader_wait", "model_tflops"}
     return [{n: v for n, v in r.items() if n not in clock} for r in records(run)]
 
 

@@ -199,6 +199,16 @@ def steps_together(processes):
     }
 
 
+def table_after_a_step(processes, out):
+    """A constant of the model, another on each process, after a step."""
+    made = trainer_of(processes, out)
+    objective = made._objective()
+    table = next(made.model.buffers())
+    table.fill_(processes.rank)
+    one_step(objective, [FIRST[processes.rank]], processes=processes)
+    return table.unique().tolist()
+
+
 def as_rank(rank, port, results):
     """Do everything that the tests look at, and write what was found into a file."""
     become(rank, port)
@@ -207,7 +217,7 @@ def as_rank(rank, port, results):
             own = torch.tensor([rank + 5, 7])
             found = {
                 "place": (processes.rank, processes.world_size),
-                "sum": processes.sum(own),
+                "sum": processes.all_reduce(own),
                 "own": own,
                 **steps_together(processes),
                 "trained": trained(processes, results / f"run{rank}"),
@@ -215,6 +225,7 @@ def as_rank(rank, port, results):
                 **stopped_by_the_second(processes, results / "run"),
                 "resumed": trained(processes, results / "run"),
                 "validation": shared_validation(processes),
+                "table": table_after_a_step(processes, results / f"table{rank}"),
                 **mistakes_of_one(processes, results),
             }
             for precision in ("fp32", "bf16", "fp16"):
@@ -319,6 +330,10 @@ def test_gradients_are_summed_once_a_step_and_not_with_every_batch(two_processes
     assert [found["sums"] for found in two_processes] == [1, 1]
 
 
+def test_tables_of_constants_are_not_sent_with_every_step(two_processes):
+    assert [found["table"] for found in two_processes] == [[0], [1]]
+
+
 def test_one_process_and_two_take_the_same_steps_of_a_recipe(two_processes, tmp_path):
     expected = trained(ONE_CPU, tmp_path / "run")
     for found in two_processes:
@@ -381,7 +396,7 @@ def test_one_process_resumes_what_two_began(two_processes, results):
     [
         ("missing", 1, r"00003\.stopped\.training\.pt: not found.*one common folder"),
         ("damaged", 0, r"metrics\.jsonl, line 1: not a record; delete this line"),
-        ("unprepared", 1, "nowhere: not a prepared corpus; run `prepare`"),
+        ("unprepared", 1, "nowhere: no such folder; make it with `prepare`"),
     ],
 )
 def test_a_mistake_that_one_process_finds_ends_both(two_processes, case, rank, said):

@@ -4,7 +4,10 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from hashlib import sha256
+from itertools import count, product
 
+import numpy as np
 import pytest
 import torch
 from filelock import FileLock
@@ -15,9 +18,12 @@ from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference import scores
 from transformer_lite.inference.scores import ValidationSamples
+from transformer_lite.optimizer import noam_rate, noam_schedule
 from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.weights import read_weights, weights_of
 from transformer_lite.training import trainer
-from transformer_lite.training.run import train_recipe
+from transformer_lite.training.run import peak_step, train_recipe
+from transformer_lite.training.step import train_step
 
 WORDS = "one two three four five six seven".split()
 TEXT = [" ".join(WORDS[i % 7 : i % 7 + 1 + i % 3]) for i in range(40)]
@@ -169,6 +175,110 @@ def test_a_run_killed_before_its_first_file_was_whole_can_begin_again(recipe, ou
     assert train_recipe(recipe, out)
 
 
+@pytest.mark.parametrize("kept", ["average.safetensors", "best.safetensors"])
+def test_weights_without_a_step_to_resume_from_are_not_destroyed(recipe, out, kept):
+    train_recipe(recipe, out)
+    for path in RunFolder(out).checkpoints.iterdir():
+        if path.name != kept:
+            path.unlink()
+    before = contents(out)
+    message = r"checkpoints: has weights, but no step.*another --out, with --begin-with"
+    with pytest.raises(ValueError, match=message):
+        train_recipe(recipe, out)
+    assert contents(out) == before
+
+
+def test_a_run_killed_before_its_first_regular_checkpoint_goes_on(
+    recipe, out, monkeypatch
+):
+    late = changed(recipe, "train", checkpoint_every=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train_step", ends_in_step(3))
+        with pytest.raises(KeyboardInterrupt):
+            train_recipe(late, out)
+    assert RunFolder(out).best.exists()
+    assert train_recipe(late, out)
+    assert [record for record in recorded(out, "step") if record == 1] == [1]
+
+
+def ends_in_step(number):
+    steps = count(1)
+
+    def step_or_end(*arguments):
+        if next(steps) == number:
+            raise KeyboardInterrupt
+        return train_step(*arguments)
+
+    return step_or_end
+
+
+# Weights to begin with
+
+
+@pytest.fixture
+def trained(recipe, tmp_path):
+    train_recipe(recipe, tmp_path / "first")
+    return tmp_path / "first"
+
+
+def first_weights(recipe, out, monkeypatch):
+    """The weights that a run gives its first step."""
+    seen = []
+
+    def note(objective, *rest):
+        seen.append({n: p.clone() for n, p in weights_of(objective.model).items()})
+        return train_step(objective, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train_step", note)
+        assert train_recipe(recipe, out)
+    return seen[0]
+
+
+def test_a_run_begins_with_the_weights_of_another_and_records_which(
+    recipe, trained, out, monkeypatch
+):
+    tuned = replace(changed(recipe, "model", dropout=0.3), begin_with=str(trained))
+    average = RunFolder(trained).average
+    found, expected = first_weights(tuned, out, monkeypatch), read_weights(average)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+    assert RunFolder(out).recipe().begin_with == str(trained)
+    checksum = sha256(average.read_bytes()).hexdigest()
+    record = {"run": str(trained), "sha256": checksum}
+    assert RunFolder(out).training_data()["begin_with"] == record
+    # It is the same run, whether these weights are named again or are there no more.
+    more = changed(tuned, "train", max_steps=5)
+    assert train_recipe(more, out)
+    shutil.rmtree(trained)
+    assert train_recipe(replace(more, begin_with=None), out)
+    assert RunFolder(out).training_data()["begin_with"] == record
+
+
+def test_a_run_does_not_resume_with_other_initial_weights(recipe, trained, out):
+    train_recipe(replace(recipe, begin_with=str(trained)), out)
+    folder = RunFolder(trained)
+    shutil.copyfile(folder.weights_after(2), folder.average)
+    before = contents(out)
+    message = r"run: did not begin with what .*average.safetensors holds now; give an"
+    with pytest.raises(ValueError, match=message):
+        train_recipe(replace(recipe, begin_with=str(trained)), out)
+    assert contents(out) == before
+
+
+def test_weights_of_another_model_or_vocabulary_are_refused(recipe, trained, data, out):
+    begin = replace(recipe, begin_with=str(trained))
+    message = r"first: has weights of another model.*give --model.d-ff 7 --model.num-h"
+    with pytest.raises(ValueError, match=message):
+        train_recipe(changed(begin, "model", d_ff=8, num_heads=3), out)
+    message = r"model: not the vocabulary of .*first; prepare .*--vocabulary .*first"
+    with pytest.raises(ValueError, match=message):
+        train_recipe(replace(begin, data=data / "other"), out)
+    with pytest.raises(ValueError, match="nothing: holds no run"):
+        train_recipe(replace(begin, begin_with=str(out / "nothing")), out)
+    assert not out.exists()
+
+
 # What may change when a run is resumed
 
 
@@ -226,6 +336,18 @@ def test_a_run_does_not_resume_on_other_data(recipe, data, out):
     assert contents(out) == before
 
 
+@pytest.mark.parametrize("number", [4, 1000])
+def test_ids_that_were_changed_are_refused_before_a_step(recipe, out, tmp_path, number):
+    train_recipe(recipe, out)
+    before = contents(out)
+    damaged = shutil.copytree(recipe.data, tmp_path / "damaged")
+    ids = np.fromfile(damaged / "train.src.ids", "<i4")
+    np.full_like(ids, number).tofile(damaged / "train.src.ids")
+    with pytest.raises(ValueError, match=r"damaged.*run `prepare` again"):
+        train_recipe(changed(replace(recipe, data=damaged), "train", max_steps=6), out)
+    assert contents(out) == before
+
+
 def test_a_run_resumes_when_its_data_has_been_moved(recipe, out, tmp_path):
     train_recipe(recipe, out)
     moved = shutil.copytree(recipe.data, tmp_path / "moved")
@@ -249,6 +371,20 @@ def test_the_highest_rate_is_announced_with_its_cooldown(recipe, out, capsys):
     )
 
 
+def test_the_highest_rate_is_found_without_trying_every_step():
+    for steps, warmup, cooldown in product(range(1, 9), range(1, 11), range(9)):
+        if cooldown <= steps:
+            numbers = {"max_steps": steps, "warmup_steps": warmup}
+            config = TrainConfig(**numbers, cooldown_steps=cooldown)
+            optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+            schedule = noam_schedule(optimizer, 7, warmup, steps, cooldown)
+            (factor,) = schedule.lr_lambdas
+            highest = max(map(factor, range(steps)))
+            assert factor(peak_step(config, factor)) == pytest.approx(highest)
+    config = TrainConfig(max_steps=10**10)
+    assert peak_step(config, lambda done: noam_rate(done + 1, 512, 4000)) == 3999
+
+
 # What cannot be trained
 
 
@@ -269,6 +405,8 @@ def test_what_the_data_does_not_fit_is_named(recipe, out, part, values, message)
 
 
 def test_missing_data_is_named_and_no_run_is_begun(recipe, out, tmp_path):
-    with pytest.raises(ValueError, match="nowhere: not a prepared corpus; run"):
+    with pytest.raises(
+        ValueError, match="nowhere: no such folder; make it with `prepare`"
+    ):
         train_recipe(replace(recipe, data=tmp_path / "nowhere"), out)
     assert not out.exists()

@@ -80,6 +80,18 @@ def test_the_gradients_norm_is_the_length_of_the_step():
     assert report.gradient_norm == pytest.approx(length, rel=1e-4)
 
 
+@pytest.mark.parametrize("clip_norm", [0.01, 1000.0])
+def test_a_gradient_longer_than_the_limit_is_shortened_to_it(clip_norm):
+    free, clipped = objective_of().double(), objective_of().double()
+    before = weights_of(free).clone()
+    expected = train_step(free, [ONE, TWO], sgd(free))
+    report = train_step(clipped, [ONE, TWO], sgd(clipped), clip_norm=clip_norm)
+    assert report == expected  # the norm is that of the gradient as it was
+    share = min(1.0, clip_norm / report.gradient_norm)
+    moved = share * (weights_of(free) - before)
+    assert_close(weights_of(clipped) - before, moved, rtol=1e-4, atol=1e-12)
+
+
 # Dropout
 
 
@@ -127,7 +139,7 @@ def test_a_step_on_a_loss_that_is_no_number_is_not_taken(value):
     objective = objective_of()
     spoil(objective, value)
     before = weights_of(objective).clone()
-    assert not train_step(objective, [ONE], sgd(objective)).is_finite
+    assert not train_step(objective, [ONE], sgd(objective)).is_taken
     assert torch.equal(weights_of(objective).nan_to_num(), before.nan_to_num())
 
 
@@ -138,7 +150,7 @@ def test_a_step_on_a_gradient_that_is_no_number_is_not_taken():
     before = weights_of(objective).clone()
     report = train_step(objective, [ONE], sgd(objective))
     assert math.isfinite(report.loss)
-    assert not report.is_finite
+    assert not report.is_taken
     assert torch.equal(weights_of(objective), before)
 
 
@@ -148,7 +160,7 @@ def test_a_step_not_taken_leaves_adam_as_it_was():
     train_step(objective, [ONE], optimizer)
     spoil(objective)
     before = copy.deepcopy(optimizer.state_dict()["state"])
-    assert not train_step(objective, [ONE], optimizer).is_finite
+    assert not train_step(objective, [ONE], optimizer).is_taken
     for number, state in optimizer.state_dict()["state"].items():
         assert all(torch.equal(state[name], before[number][name]) for name in state)
 
@@ -164,7 +176,7 @@ def test_a_step_beyond_fp16s_range_is_left_out_and_the_scale_halved():
     objective, scaler = objective_of(precision="fp16"), scaler_of(2.0**40)
     before = weights_of(objective).clone()
     report = train_step(objective, [ONE, TWO], sgd(objective), scaler=scaler)
-    assert not report.is_finite
+    assert not report.is_taken
     assert torch.equal(weights_of(objective), before)
     assert scaler.get_scale() == 2.0**39
 
@@ -217,11 +229,14 @@ def test_evaluation_mode_ends_even_after_an_error(training):
 # The work of a step
 
 
-def test_operations_are_those_of_a_real_forward_and_backward_pass():
+@pytest.mark.parametrize("src_length", [5, 13])
+def test_operations_are_those_of_a_real_forward_and_backward_pass(src_length):
     config = replace(TINY, vocab_size=101)
     model = Transformer(replace(config, attention="explicit", dropout=0.0))
     ids = torch.randint(4, 101, (1, 13))
     with FlopCounterMode(display=False) as counter:
-        model(ids, ids).sum().backward()
+        model(ids[:, :src_length], ids).sum().backward()
     counted = counter.get_total_flops() / 13
-    assert flops_per_token(config, 13) == pytest.approx(counted, rel=0.02)
+    assert flops_per_token(config, 13, src_length) == pytest.approx(counted, rel=0.02)
+    if src_length == 13:
+        assert flops_per_token(config, 13) == flops_per_token(config, 13, 13)

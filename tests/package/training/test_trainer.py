@@ -6,6 +6,7 @@ import signal
 import time
 from dataclasses import replace
 from itertools import islice
+from threading import Thread
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ from transformer_lite.runs.folder import RunFolder, training_path
 from transformer_lite.runs.weights import load_weights, read_weights
 from transformer_lite.training import trainer
 from transformer_lite.training.checkpoint import load_training
-from transformer_lite.training.step import LossReport, train_step
+from transformer_lite.training.step import LossReport, flops_per_token, train_step
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,10 @@ def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, capsys, nu
     before_step(monkeypatch, 5, send(*numbers))
     assert not trainer_of(tmp_path).train()
     said = capsys.readouterr().err
-    assert said.count("stopping after this step with a checkpoint; Ctrl-C again") == 1
+    assert (
+        said.count("stopping after this step with a checkpoint; Ctrl-\\ ends the run")
+        == 1
+    )
     folder = RunFolder(tmp_path)
     path = folder.weights_after(5, stopped=True)
     load_weights(Transformer(ModelConfig(**MODEL)), path)
@@ -83,53 +87,15 @@ def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, capsys, nu
     assert not folder.average.exists()
 
 
-@pytest.mark.parametrize(
-    ("several", "after"), [(True, signal.SIG_IGN), (False, signal.SIG_DFL)]
-)
-def test_after_a_lost_process_sigterm_is_ignored(monkeypatch, several, after):
-    # torchrun sends it at once, and the error is still to be reported.
-    monkeypatch.setattr(trainer.dist, "is_initialized", lambda: several)
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        with pytest.raises(RuntimeError), trainer.stop_signals():
-            raise RuntimeError("[gloo] Connection closed by peer")
-        assert signal.getsignal(signal.SIGTERM) == after
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-HANGING = """
-import sys
-from datetime import timedelta
-from pathlib import Path
-
-from small_runs import train
-from torch import distributed
-
-
-def hang():
-    print("hanging", flush=True)
-    # In here no line of Python runs, and so no handler of a signal.
-    distributed.HashStore().wait(["never"], timedelta(hours=1))
-
-
-train(Path(sys.argv[1]), on_validation=hang)
-"""
-
-
-def test_a_second_signal_after_a_second_ends_a_run_that_hangs(tmp_path):
-    with start_script(HANGING, tmp_path) as run:
-        try:
-            assert run.stdout.readline() == "hanging\n"
-            run.send_signal(signal.SIGINT)
-            while "stopping after this step" not in run.stderr.readline():
-                assert run.poll() is None
-            time.sleep(1.1)
-            run.send_signal(signal.SIGINT)
-            assert run.wait(timeout=60) == 130
-            assert "ended at once, without a checkpoint" in run.stderr.read()
-        finally:
-            run.kill()
+def test_a_run_outside_the_main_thread_has_no_handlers(tmp_path, monkeypatch):
+    # Python allows them in the main thread only.
+    ended = []
+    before_step(monkeypatch, 5, lambda _: ended.append(signal.getsignal(signal.SIGINT)))
+    before = signal.getsignal(signal.SIGINT)
+    thread = Thread(target=lambda: ended.append(trainer_of(tmp_path).train()))
+    thread.start()
+    thread.join()
+    assert ended == [before, True]
 
 
 def test_other_signals_do_not_end_a_run(tmp_path, monkeypatch):
@@ -304,6 +270,36 @@ def test_fp16_ends_the_run_when_no_scale_helps(tmp_path, monkeypatch):
     before_step(monkeypatch, 4, spoil)
     with pytest.raises(FloatingPointError, match="loss is nan"):
         trainer_of(tmp_path, precision="fp16", max_steps=200).train()
+
+
+# Clipped gradients, and how well the processor is used
+
+
+def test_gradients_are_clipped_if_asked(tmp_path, monkeypatch):
+    seen = []
+
+    def note(*arguments):
+        seen.append(arguments[-1])
+        return train_step(*arguments)
+
+    monkeypatch.setattr(trainer, "train_step", note)
+    train(tmp_path, max_steps=2, clip_norm=0.25)
+    assert seen == [0.25, 0.25]
+
+
+def test_the_record_has_the_models_operations_a_second(whole, tmp_path, monkeypatch):
+    made = trainer_of(tmp_path)
+    flops = flops_per_token(made.model.config, *map(round, made.stream.mean_lengths()))
+    for record in records(whole, "model_tflops"):
+        expected = record["tokens_per_second"] * flops / 1e12
+        assert record["model_tflops"] == pytest.approx(expected)
+    assert len(records(whole, "model_tflops")) == 11
+    assert not records(whole, "model_flops_utilization")
+    monkeypatch.setattr(trainer, "peak_tflops", lambda *_: 2e-6)
+    made.train()
+    for record in records(tmp_path, "model_tflops"):
+        expected = record["model_tflops"] / 2e-6
+        assert record["model_flops_utilization"] == pytest.approx(expected)
 
 
 # The caller's model
