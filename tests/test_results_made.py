@@ -384,7 +384,9 @@ def test_a_checkpoint_for_readers_has_the_scores_of_its_card(made, monkeypatch):
     assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
 
 
-@pytest.mark.parametrize("change", ["results/new.py", "results/recipes/new.toml"])
+@pytest.mark.parametrize(
+    "change", ["results/new.py", "results/runs.toml", "results/recipes/new.toml"]
+)
 def test_a_commit_is_marked_where_code_was_changed(tmp_path, monkeypatch, change):
     monkeypatch.setattr(conditions, "ROOT", tmp_path)
     (tmp_path / "results/recipes").mkdir(parents=True)
