@@ -21,17 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from results import decoding, paper  # noqa: E402
-from results.constrained import RECORDING as CONSTRAINED  # noqa: E402
-from results.everyday import JUDGEMENTS  # noqa: E402
-from results.everyday import RECORDING as EVERYDAY  # noqa: E402
+from results.corpus_counts import TREEBANKS as COUNTS  # noqa: E402
 from results.files import read_json  # noqa: E402
-from results.rounded import RECORDING as ROUNDED  # noqa: E402
+from results.parsing_scores import CONSTRAINED  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
-from results.treebanks import RECORDING as COUNTS  # noqa: E402
 from transformer_lite.config import TrainConfig  # noqa: E402
 from transformer_lite_book.recordings import DIGEST  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
+EVERYDAY, ROUNDED = (ROOT / f"results/{name}.json" for name in ("everyday", "rounded"))
+JUDGEMENTS = ("right", "understandable", "wrong")
 FOLDER = "https://github.com/transformer-lite/transformer-lite/blob/main/results"
 
 Result = dict[str, Any]
