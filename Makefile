@@ -65,7 +65,6 @@ notebooks: $(READY)
 	$(BIN)/python book/tools/make_map.py
 	$(BIN)/python book/tools/link_glossary.py
 	$(BIN)/python book/tools/make_course.py
-	$(BIN)/python book/tools/draw_model.py
 	$(BIN)/python book/tools/draw_trials.py
 
 # PyTorch, oneDNN and MKL choose their loops by the processor. These variables have them
