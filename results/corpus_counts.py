@@ -21,11 +21,12 @@ from tyro.conf import Positional
 
 from results.conditions import ROOT, conditions, require_clean
 from results.files import write_json
+from results.parsing_scores import percent, trees_of
 from transformer_lite.batching import cut_to_fit, token_buckets
 from transformer_lite.data.corpora import load_corpus
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.parsing.brackets import brackets, score_brackets
-from transformer_lite.parsing.trees import Tree, linearized, tree_of
+from transformer_lite.parsing.trees import Tree, linearized
 from transformer_lite.tokenizer import UNK, Tokenizer
 
 TEXT = ROOT / "transformer_lite_book" / "text.json"
@@ -219,11 +220,6 @@ def count() -> dict[str, Any]:
     return {"multi30k": multi30k, "tatoeba": tatoeba}
 
 
-def percent(part: int, whole: int) -> float:
-    """Return a share in percent, rounded."""
-    return round(100 * part / whole, 2)
-
-
 def length_counts(source: np.ndarray, target: np.ndarray) -> dict[str, Any]:
     """Count by how many tokens a tree is longer than its sentence.
 
@@ -293,11 +289,7 @@ def treebank_counts(corpus: PreparedCorpus) -> dict[str, Any]:
             "words": round(sum(len(s.split(" ")) for s in sentences) / len(trees), 2),
             **length_counts(source.lengths, target.lengths),
         }
-    sentences, trees = corpus.text("test")
-    golds = [
-        tree_of(tree.split(" "), sentence.split(" "))
-        for sentence, tree in zip(sentences, trees, strict=True)
-    ]
+    golds = trees_of(corpus, "test")
     counts["right_branching"] = baseline_counts(golds, most[1:])
     return counts
 

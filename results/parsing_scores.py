@@ -157,9 +157,9 @@ def score(
             right += attached == answer
             wrong += attached not in (answer, None)
     return {
-        "right": _percent(right, total),
-        "wrong": _percent(wrong, total),
-        "right_in_trees": _percent(right, in_trees),
+        "right": percent(right, total),
+        "wrong": percent(wrong, total),
+        "right_in_trees": percent(right, in_trees),
         "in_trees": in_trees,
     }
 
@@ -190,12 +190,13 @@ def baselines(train: Sequence[Tree], test: Sequence[Tree]) -> dict[str, Any]:
     return {
         "cases": {"train": len(seen), "test": len(asked)},
         "frequent": usual,
-        "right_by_frequent": _percent(always, len(asked)),
-        "right_by_preposition": _percent(by_word, len(asked)),
+        "right_by_frequent": percent(always, len(asked)),
+        "right_by_preposition": percent(by_word, len(asked)),
     }
 
 
-def _percent(part: int, whole: int) -> float:
+def percent(part: int, whole: int) -> float:
+    """Return a share in percent, rounded; of nothing 0."""
     return round(100 * part / whole, 2) if whole else 0.0
 
 

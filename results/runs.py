@@ -12,38 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from results.treebank_files import FOLDER
 from transformer_lite.config import TABLE_3, Recipe, load_recipe
 
 RECIPES = Path(__file__).parent / "recipes"
 """Recipes of experiments; those for readers come with the package."""
 
 
-def _trees(treebank: str, *more: str) -> str:
-    """Return how to prepare a treebank; `more` are others, for their training trees."""
-    train = " ".join(f"{FOLDER / name}/train.mrg" for name in (treebank, *more))
-    own = FOLDER / treebank
-    held_out = f"--valid {own}/valid.mrg --test {own}/test.mrg"
-    return f"trees --source en --train {train} {held_out}"
-
-
-CORPORA = {
-    "multi30k_en_de": "multi30k --source en --target de --vocab-size 4000",
-    "multi30k_en_de_1000": "multi30k --source en --target de --vocab-size 1000",
-    "multi30k_en_de_16000": "multi30k --source en --target de --vocab-size 16000",
-    "multi30k_de_en": "multi30k --source de --target en --vocab-size 4000",
-    "multi30k_en_fr": "multi30k --source en --target fr --vocab-size 4000",
-    "toy": "toy",
-    "tatoeba_en_de": "tatoeba --source en --target de --vocab-size 8000",
-    "penn_treebank_sample": _trees("penn_treebank_sample") + " --vocab-size 4000",
-    "penn_treebank_sample_words": _trees("penn_treebank_sample")
-    + " --leaves words --vocabulary craft_parser",
-    "craft": _trees("craft"),
-    "craft_gum": _trees("craft", "gum"),
-    "craft_gum_words": _trees("craft", "gum") + " --leaves words --vocab-size 4000",
-    "craft_gum_plain": _trees("craft", "gum")
-    + " --leaves words --plain-closing --vocab-size 4000",
-}
+TABLE = tomllib.loads((Path(__file__).parent / "runs.toml").read_text("utf-8"))
+CORPORA: dict[str, str] = TABLE["corpora"]
 """How `transformer-lite prepare` makes each corpus."""
 
 TATOEBA_2018 = "bf1cfb0c3f7a57182b96420f1c48661c58f9db852060f64222892cf479b2f120"
@@ -204,7 +180,7 @@ def _table_3_longer() -> Iterator[Run]:
 
 def _group(name: str) -> Iterator[Run]:
     """Yield the runs of a group of runs.toml."""
-    group = {"folder": "", "seeds": [1], **GROUPS[name]}
+    group = {"folder": "", "seeds": [1], **TABLE[name]}
     folder, seeds, tables = (group.pop(key) for key in ("folder", "seeds", "runs"))
     for seed in seeds:
         for table in tables:
@@ -226,7 +202,6 @@ def _run(folder: str, seed: int, fields: dict[str, Any]) -> Run:
 SMALLER = tuple(_table_3("table_3", 2, 4, seeds=2))
 LONGER = tuple(_table_3_longer())
 ROWS = {run.name: run for run in (*SMALLER, *LONGER)}
-GROUPS = tomllib.loads((Path(__file__).parent / "runs.toml").read_text("utf-8"))
 
 RUNS = (
     *(run for name in ("translation", "parsing", "search") for run in _group(name)),

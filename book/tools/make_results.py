@@ -9,6 +9,7 @@ tests/test_results_page.py compares both files with it.
 import json
 import re
 import sys
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,12 +22,12 @@ from pandas import Series
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from results import decoding, paper  # noqa: E402
 from results.files import read_json  # noqa: E402
 from results.runs import GPU_RUNS, RUNS  # noqa: E402
 from transformer_lite_book.recordings import DIGEST  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
+PAPER = tomllib.loads((ROOT / "results/paper.toml").read_text("utf-8"))["table_3"]
 KEPT = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
 KEPT += ("diverged", "searches")  # which only some have
 """What chapters show of a result."""
@@ -88,10 +89,10 @@ def header(text: str) -> str:
 
 def correlations(results: Results, scale: str) -> dict[str, float]:
     """Return how far our order of Table 3's rows is the paper's, if all are there."""
-    rows = [results[f"{scale}/{row}"] for row in paper.TABLE_3]
+    rows = [results[f"{scale}/{row}"] for row in PAPER]
     if not all(map(finished, rows)):
         return {}
-    perplexity, bleu = zip(*paper.TABLE_3.values(), strict=True)
+    perplexity, bleu = zip(*PAPER.values(), strict=True)
     ours = [mean_of(row, "curve", "valid_perplexity") for row in rows]
     return {
         "perplexity": rank_correlation(ours, perplexity),
@@ -106,7 +107,7 @@ def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 def hardware(results: Results, scale: str) -> str:
     """Say what the runs of Table 3 were computed on, and how long that took."""
-    rows = [result for row in paper.TABLE_3 for result in results[f"{scale}/{row}"]]
+    rows = [result for row in PAPER for result in results[f"{scale}/{row}"]]
     # A result without a list of sessions describes only one, the last, and itself.
     sessions = [one for result in rows for one in result.get("sessions", [result])]
     machines = {_machine(one) for one in sessions if "hardware" in one}
@@ -146,7 +147,7 @@ def render(results: Results) -> str:
         results=results,
         every=every,
         runs=RUNS,
-        paper=paper.TABLE_3,
+        paper=PAPER,
         steps=steps,
         correlations=correlations,
         hardware=hardware,
@@ -179,7 +180,7 @@ def kept(result: Result) -> Result:
 def digest(results: Results) -> str:
     """Return what chapters read: each experiment's seeds, and the ways to decode."""
     runs = {name: [*map(kept, made)] for name, made in sorted(results.items()) if made}
-    decoded = read_json(ROOT / decoding.RESULT)["scores"]
+    decoded = read_json(ROOT / "results/decoding.json")["scores"]
     return json.dumps({"runs": runs, "decoding": decoded}, ensure_ascii=False) + "\n"
 
 
