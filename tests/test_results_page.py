@@ -54,6 +54,12 @@ def test_the_page_and_the_digest_are_current():
     assert page.DIGEST.read_text(encoding="utf-8") == digest, again
 
 
+def test_without_a_result_the_page_says_what_is_still_to_be_run():
+    page_without_results = page.render({})
+    assert "- `multi30k_en_de`: 0 of 3" in page_without_results
+    assert "- `parsing/craft`: 0 of 2" in page_without_results
+
+
 def test_chapter_6_2_has_the_papers_numbers():
     notebook = (ROOT / "notebooks" / "06_2_model_variations.ipynb").read_text("utf-8")
     sources = ["".join(cell["source"]) for cell in json.loads(notebook)["cells"]]

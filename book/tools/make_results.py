@@ -68,7 +68,7 @@ def values(results: Sequence[Result], split: str, name: str) -> list[float]:
 
 def mean_of(results: Sequence[Result], split: str, name: str) -> float:
     """Return the mean of one score over the finished seeds."""
-    return mean(values(results, split, name))
+    return mean(values(results, split, name) or [float("nan")])
 
 
 def spread(results: Sequence[Result], split: str, name: str, digits: int = 1) -> str:
