@@ -190,13 +190,15 @@ def _group(name: str) -> Iterator[Run]:
 
 def _run(folder: str, seed: int, fields: dict[str, Any]) -> Run:
     """Return the run of a table, or the row of Table 3 that it is like, changed."""
-    like = fields.pop("like", None)
-    fields = {"changes": {}, **fields, "seed": seed}
-    fields["name"] = f"{folder}{fields['name']}-{seed}"
-    fields.pop("seeds", None)
-    fields["splits"] = tuple(fields.get("splits", ["valid"]))
-    fields["searches"] = tuple(map(tuple, fields.get("searches", [])))
-    return ROWS[f"{like}-{seed}"].changed(**fields) if like else Run(**fields)
+    own = {key: _frozen(value) for key, value in fields.items() if key != "seeds"}
+    own |= {"name": f"{folder}{fields['name']}-{seed}", "seed": seed}
+    like, changes = own.pop("like", None), own.pop("changes", {})
+    return (ROWS[f"{like}-{seed}"].changed if like else Run)(changes=changes, **own)
+
+
+def _frozen(value: Any) -> Any:
+    """Return tuples for lists."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 SMALLER = tuple(_table_3("table_3", 2, 4, seeds=2))
