@@ -184,16 +184,16 @@ def _group(name: str) -> Iterator[Run]:
     folder, seeds, tables = (group.pop(key) for key in ("folder", "seeds", "runs"))
     for seed in seeds:
         for table in tables:
-            for own_seed in table.get("seeds", [seed]):
-                yield _run(folder, own_seed, group | table)
+            for run_seed in table.get("seeds", [seed]):
+                yield _run(folder, run_seed, group | table)
 
 
 def _run(folder: str, seed: int, fields: dict[str, Any]) -> Run:
     """Return the run of a table, or the row of Table 3 that it is like, changed."""
-    own = {key: _frozen(value) for key, value in fields.items() if key != "seeds"}
-    own |= {"name": f"{folder}{fields['name']}-{seed}", "seed": seed}
-    like, changes = own.pop("like", None), own.pop("changes", {})
-    return (ROWS[f"{like}-{seed}"].changed if like else Run)(changes=changes, **own)
+    values = {key: _frozen(value) for key, value in fields.items() if key != "seeds"}
+    values |= {"name": f"{folder}{fields['name']}-{seed}", "seed": seed}
+    like, changes = values.pop("like", None), values.pop("changes", {})
+    return (ROWS[f"{like}-{seed}"].changed if like else Run)(changes=changes, **values)
 
 
 def _frozen(value: Any) -> Any:

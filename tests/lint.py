@@ -112,14 +112,14 @@ def names():
     files = re.findall(r"(?:\]\(|src=\")(?!https?:|#)([^)#\"]+)", text("README.md"))
     yield from differ("README.md", "file", files, there(files))
     for path in (name for name in there(files) if name.endswith(".md")):
-        for found in MYST.findall(text(path)):
-            yield f"{at(path, found)}: GitHub shows {found.strip()!r} raw; do without"
+        for markup in MYST.findall(text(path)):
+            yield f"{at(path, markup)}: GitHub shows {markup.strip()!r} raw; do without"
     folders, kinds = "tests|transformer_lite|results|book|examples", "py|json|md|toml"
     file = re.compile(rf"(?:{folders})/[\w./-]+\.(?:{kinds})")
     for path, chapter in chapters():
         content = markdown(chapter.cells)
-        for found in MYST.findall(content):
-            yield f"{at(path, found)}: Colab shows {found.strip()!r} raw; do without"
+        for markup in MYST.findall(content):
+            yield f"{at(path, markup)}: Colab shows {markup.strip()!r} raw; do without"
         files = file.findall(re.sub(r"/blob/[0-9a-f]{12}/\S+", "", content))
         yield from differ(path, "file", files, there(files))
 
@@ -134,8 +134,8 @@ def machines():
     files += [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
     for path in (path.relative_to(ROOT) for path in files):
         if path.suffix[1:] in TEXT or path.name == "Makefile":
-            for found in re.findall(f"{PLACE}|{UNDONE}|{STRANGER}", text(path)):
-                yield f"{at(path, found)}: take {found!r} away"
+            for words in re.findall(f"{PLACE}|{UNDONE}|{STRANGER}", text(path)):
+                yield f"{at(path, words)}: take {words!r} away"
 
 
 def deviations():
@@ -164,8 +164,8 @@ def glossary():
         contents[f"book/{path.name}"] = text(path)
     contents[page] = contents[page].replace("](#", "](glossary.md#")
     for path, content in contents.items():
-        found = re.findall(r"\]\((?:\.\./book/)?glossary\.md#([^)\s]+)\)", content)
-        yield from differ(path, "term of the glossary", found, anchors)
+        named = re.findall(r"\]\((?:\.\./book/)?glossary\.md#([^)\s]+)\)", content)
+        yield from differ(path, "term of the glossary", named, anchors)
 
 
 def way_to_the_code():
@@ -266,10 +266,8 @@ def figures():
             if not limits.pictures(cell):
                 continue
             metadata = cell.metadata.get("mystnb", {})
-            figure, alt = (
-                metadata.get("figure", {}),
-                metadata.get("image", {}).get("alt"),
-            )
+            figure = metadata.get("figure", {})
+            alt = metadata.get("image", {}).get("alt")
             plain = re.sub(r"\$[^$]*\$", "", figure.get("caption", ""))
             if not (plain and alt) or re.search(r"\w_\w|[²³√]", plain):
                 yield f"{path}, {place}: add caption and alt, with formulas in $…$"

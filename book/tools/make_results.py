@@ -28,8 +28,8 @@ from transformer_lite_book.recordings import DIGEST  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
 PAPER = tomllib.loads((ROOT / "results/paper.toml").read_text("utf-8"))["table_3"]
-KEPT = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
-KEPT += ("diverged", "searches")  # which only some have
+SHOWN = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
+SHOWN += ("diverged", "searches")  # which only some have
 """What chapters show of a result."""
 
 Result = dict[str, Any]
@@ -167,19 +167,19 @@ def unbroken(page: str) -> str:
     return re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", page)
 
 
-def kept(result: Result) -> Result:
+def brief(result: Result) -> Result:
     """Return what chapters show of a result; of searches tried, the chosen one."""
-    found = {key: result[key] for key in KEPT if key in result}
+    shown = {key: result[key] for key in SHOWN if key in result}
     if "searches" in result:
         search = result["configuration"]["search"]
-        found["search"] = {name: search[name] for name in ("beam_size", "alpha")}
-        found["pairs"] = result["corpus"]["pairs"]
-    return found
+        shown["search"] = {name: search[name] for name in ("beam_size", "alpha")}
+        shown["pairs"] = result["corpus"]["pairs"]
+    return shown
 
 
 def digest(results: Results) -> str:
     """Return what chapters read: each experiment's seeds, and the ways to decode."""
-    runs = {name: [*map(kept, made)] for name, made in sorted(results.items()) if made}
+    runs = {name: [*map(brief, made)] for name, made in sorted(results.items()) if made}
     decoded = read_json(ROOT / "results/decoding.json")["scores"]
     return json.dumps({"runs": runs, "decoding": decoded}, ensure_ascii=False) + "\n"
 
