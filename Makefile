@@ -2,7 +2,7 @@
 # clone with nothing but Python 3.11 or newer.
 #
 #   make test         run the tests and compare every notebook with its stored outputs
-#   make lint         check the style and the order of imports
+#   make lint         check the style, the order of imports, links, names and chapters
 #   make mutations    put known faults into the package; the tests must notice each
 #   make book         build the book; any warning is an error, and so is a page that
 #                     loads anything from another server
@@ -50,6 +50,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
+	$(BIN)/python tests/lint.py
 
 mutations: $(READY)
 	$(BIN)/python tests/mutations.py $(ONLY)
@@ -65,7 +66,6 @@ notebooks: $(READY)
 	$(BIN)/python book/tools/make_map.py
 	$(BIN)/python book/tools/link_glossary.py
 	$(BIN)/python book/tools/make_course.py
-	$(BIN)/python book/tools/draw_model.py
 	$(BIN)/python book/tools/draw_trials.py
 
 # PyTorch, oneDNN and MKL choose their loops by the processor. These variables have them

@@ -21,6 +21,7 @@ CODE = (
     "transformer_lite",
     "transformer_lite_book/*.py",
     "results/*.py",
+    "results/runs.toml",
     "results/recipes",
     # Results are written there, and no other result depends on them.
     ":(exclude)transformer_lite_book/*.json",

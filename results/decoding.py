@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from results import evidence
+from results.bleu import compare, lowercased_bleu, tokenized_bleu
 from results.conditions import conditions
 from results.files import write_json, write_lines
 from results.runs import RUNS
-from results.scores import compare, lowercased_bleu, tokenized_bleu
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import bleu_of
 from transformer_lite.runs.folder import RunFolder

@@ -8,11 +8,11 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from results.bleu import compare, lowercased_bleu
 from results.conditions import checksums, conditions
 from results.files import read_json, write_json, write_lines
 from results.models import MODELS
 from results.runs import CORPORA, Run
-from results.scores import compare, lowercased_bleu
 from transformer_lite.batching import fixed_batches
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator

@@ -179,7 +179,7 @@ def release(run: Run, out: Path) -> None:
         save_weights(small.average, in_8_bits(weights))
         translator = Translator.load(partial)
         recipe = folder.recipe()
-        # CRAFT's test set takes half an hour; results/constrained.py has parsed it.
+        # CRAFT's test set takes half an hour; constrained.json has its scores.
         splits = run.splits[:1] if kind == "parser" else run.splits
         texts = {split: corpus.text(split) for split in splits}
         measured = (parsed if kind == "parser" else translated)(translator, texts)

@@ -1,5 +1,6 @@
 """What the book's own Sphinx extensions make of a page."""
 
+import re
 from collections import namedtuple
 from types import SimpleNamespace
 
@@ -7,16 +8,12 @@ import nbformat
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
-from loading import ROOT, load
+from loading import load
 
-accessible = load("_ext/accessible.py")
 chapter_facts = load("_ext/chapter_facts.py")
-chapter_head = load("_ext/chapter_head.py")
-docstrings = load("_ext/docstrings.py")
-figure_numbers = load("_ext/figure_numbers.py")
-punctuation = load("_ext/punctuation.py")
-voices = load("_ext/voices.py")
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+chapters = load("_ext/chapters.py")
+corrections = load("_ext/corrections.py")
+reference = load("_ext/reference.py")
 
 
 def page(*children):
@@ -37,7 +34,7 @@ def bold(text):
 
 def test_a_quotation_that_begins_in_bold_becomes_an_admonition():
     document = page(quotation(bold("Spot the bug."), nodes.Text(" Look here.")))
-    voices.raise_voices(None, document)
+    chapters.raise_voices(None, document)
     (admonition,) = document.children
     title, text = admonition.children
     assert isinstance(admonition, nodes.admonition)
@@ -49,7 +46,7 @@ def test_a_quotation_that_begins_in_bold_becomes_an_admonition():
 def test_an_admonition_keeps_what_follows_the_first_paragraph():
     below = nodes.paragraph("", "And this.")
     document = page(quotation(bold("In short."), below=[below]))
-    voices.raise_voices(None, document)
+    chapters.raise_voices(None, document)
     (admonition,) = document.children
     assert [child.astext() for child in admonition.children] == [
         "In short",
@@ -62,7 +59,7 @@ def test_an_admonition_keeps_what_follows_the_first_paragraph():
 )
 def test_other_quotations_stay_quotations(first):
     document = page(quotation(first, bold("loudly.")))
-    voices.raise_voices(None, document)
+    chapters.raise_voices(None, document)
     assert isinstance(document.children[0], nodes.block_quote)
 
 
@@ -73,7 +70,7 @@ def test_other_quotations_stay_quotations(first):
 def test_a_formula_stays_with_the_punctuation_behind_it(behind, kept, rest):
     formula = nodes.math("", "x^2")
     paragraph = nodes.paragraph("", "", nodes.Text("Of "), formula, nodes.Text(behind))
-    punctuation.join(None, page(paragraph))
+    chapters.join_punctuation(None, page(paragraph))
     before, together, after = paragraph.children
     assert together["classes"] == ["unbroken"]
     assert together.children == [formula, kept]
@@ -84,7 +81,7 @@ def test_a_formula_stays_with_the_punctuation_behind_it(behind, kept, rest):
 def test_other_formulas_stay_as_they_are(behind):
     formula = nodes.math("", "x^2")
     paragraph = nodes.paragraph("", "", formula, *behind)
-    punctuation.join(None, page(paragraph))
+    chapters.join_punctuation(None, page(paragraph))
     assert paragraph.children == [formula, *behind]
 
 
@@ -95,7 +92,7 @@ def test_setup_cell_comes_below_the_lines_under_the_title():
     chapter = nodes.section("", nodes.title("", "3.2.1"), *lines, picture, later)
     app = SimpleNamespace(env=SimpleNamespace(docname="notebooks/03_2_1"))
     document = page(setup, chapter)
-    chapter_head.arrange(app, document)
+    chapters.begin_with_title(app, document)
     assert document.children == [chapter]
     assert chapter.children[1:] == [*lines, setup, picture, later]
     assert [line["classes"] for line in lines] == [["chapter-head"]] * 2
@@ -109,7 +106,7 @@ def test_figures_are_numbered_by_chapter():
         titles={name: nodes.title("", text) for name, text in titles.items()},
         toc_fignumbers=numbers,
     )
-    figure_numbers.by_chapter(None, env)
+    chapters.number_figures(None, env)
     assert numbers["a"]["figure"] == {"x": ("3.2.1-1",), "y": ("3.2.1-2",)}
     assert numbers["b"]["figure"] == {"z": ("1",)}
 
@@ -141,11 +138,37 @@ def test_a_row_says_how_long_its_chapters_take_and_what_they_ask(monkeypatch):
     assert chapter_facts.as_time(215).split() == ["4", "hours"]
 
 
-@pytest.mark.parametrize("stem", [path.stem for path in NOTEBOOKS])
-def test_every_chapter_has_exercises_with_titles(stem):
-    numbers = [title.split()[0] for title in chapter_facts.exercises(stem)]
-    assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
-    assert len(numbers) >= 3
+def entry(title, text):
+    paragraph = nodes.paragraph()
+    paragraph += [nodes.reference("", title), nodes.Text(f": {text}")]
+    return nodes.list_item("", paragraph)
+
+
+def front_page(*items):
+    document = page(nodes.image(uri="_static/model.svg"))
+    section = nodes.section("", ids=["the-chapters"])
+    section += nodes.bullet_list("", *items)
+    document += section
+    config = SimpleNamespace(root_doc="book/intro")
+    app = SimpleNamespace(config=config, env=SimpleNamespace(docname="book/intro"))
+    chapter_facts.arrange_front_page(app, document)
+    return document
+
+
+def test_the_picture_of_the_front_page_becomes_the_drawing():
+    first = front_page().children[0]
+    assert isinstance(first, nodes.raw)
+    assert first.astext() == chapter_facts.DRAWING.read_text(encoding="utf-8")
+
+
+def test_an_entry_of_the_front_pages_list_becomes_a_card():
+    title = "3.5 Positional Encoding"
+    card = next(front_page(entry(title, "what: came.")).findall(nodes.list_item))
+    head, text, time = (part.astext() for part in card.children)
+    assert card["classes"] == ["chapter-card"]
+    assert (head, text) == (title, "What: came.")
+    assert list(card.findall(nodes.reference))
+    assert re.fullmatch(r"\d+\sminutes", time)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +185,7 @@ def test_every_chapter_has_exercises_with_titles(stem):
 )
 def test_generated_html_is_corrected(written, corrected):
     context = {"body": written}
-    accessible.correct(None, "page", "page.html", context, None)
+    corrections.correct(None, "page", "page.html", context, None)
     assert context["body"] == corrected
 
 
@@ -170,7 +193,7 @@ def test_a_named_tuples_field_is_shown_only_if_it_says_something():
     pair = namedtuple("pair", "smaller larger")
     pair.larger.__doc__ = "The larger one."
     skipped = [
-        docstrings.is_alias(None, "attribute", name, getattr(pair, name), False, {})
+        reference.is_alias(None, "attribute", name, getattr(pair, name), False, {})
         for name in pair._fields
     ]
     assert skipped == [True, None]

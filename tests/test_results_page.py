@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 from loading import load
-from test_paper import PRINTED
+from package.test_paper import PRINTED
 
-from results import paper
 from results.conditions import ROOT
-from results.everyday import SENTENCES
+from results.files import read_json
+from results.runs import TATOEBA_2018
 from transformer_lite.runs.folder import PRETRAINED
 
 page = load("tools/make_results.py")
@@ -23,9 +23,10 @@ def result(perplexity, bleu, seed=1):
         "parameters": 1_234_567,
         "precision": "fp32",
         "hardware": {"processor": "Z80", "cores": 2, "threads": 1, "gpu": None},
-        "training": {"minutes": 7.4},
+        "name": f"table_3/base-{seed}",
+        "training": {"minutes": 7.4, "wall_minutes": None},
         "curve": [{"valid_perplexity": 99.0}, {"valid_perplexity": perplexity}],
-        "scores": {"valid": {"bleu": bleu}},
+        "scores": {"valid": {"bleu": bleu, "perplexity": perplexity}},
     }
 
 
@@ -34,18 +35,29 @@ def diverged(seed=1):
     return result(1.0, 1.0, seed) | {
         "name": f"warmup/post_norm_1-{seed}",
         "diverged": True,
-        "training": {"minutes": 0.5, "steps": 1234},
+        "training": {"minutes": 0.5, "wall_minutes": 1, "steps": 1234},
         "curve": [],
         "scores": {},
     }
 
 
+def lines_of(results):
+    """The page's lines with these in place of some experiments' results."""
+    text = page.render({**page.read(), **results})
+    return text.replace("\u2060", "").replace("\u00a0", " ").splitlines()
+
+
 def test_the_page_and_the_digest_are_current():
-    made = page.render(page.read(), page.read_decoding())
     again = "run: python book/tools/make_results.py"
-    assert (ROOT / "book" / "results.md").read_text(encoding="utf-8") == made, again
-    digest = page.digest(page.read(), page.read_decoding())
+    assert page.PAGE.read_text(encoding="utf-8") == page.render(page.read()), again
+    digest = page.digest(page.read())
     assert page.DIGEST.read_text(encoding="utf-8") == digest, again
+
+
+def test_without_a_result_the_page_says_what_is_still_to_be_run():
+    page_without_results = page.render({})
+    assert "- `multi30k_en_de`: 0 of 3" in page_without_results
+    assert "- `parsing/craft`: 0 of 2" in page_without_results
 
 
 def test_chapter_6_2_has_the_papers_numbers():
@@ -58,7 +70,7 @@ def test_chapter_6_2_has_the_papers_numbers():
     ]
     entries = [entry.split() for entry in re.split(r"[|\n]", table) if entry.strip()]
     scores = {row: (float(p), float(bleu)) for row, p, bleu, _ in entries}
-    assert scores == paper.TABLE_3
+    assert scores == {row: tuple(found) for row, found in page.PAPER.items()}
     counts = {row: int(count) for row, _, _, count in entries if count != "-"}
     assert counts == {row: PRINTED[row][-1] for row in counts}
     assert len(counts) == sum(bool(cells[-1]) for cells in PRINTED.values())
@@ -68,60 +80,63 @@ def test_table_3_shows_the_mean_and_the_range_of_seeds():
     results = {
         "table_3/base": [result(7.0, 30.0), result(8.0, 31.0, seed=2)],
         "table_3/C1": [result(9.0, 25.0)],
+        "table_3/E": [],
     }
     base = "| base | 2 | 7.50 (7.00–8.00) | 30.5 (30.0–31.0) | 1.23 | 4.92 | 25.8 |"
-    lines = page.table_3(results).splitlines()
+    lines = lines_of(results)
     assert base in lines
     assert "| C1 | 1 | 9.00 | 25.0 | 1.23 | 6.11 | 23.7 |" in lines
-    assert not [line for line in lines if "correlation" in line]
-    assert "- `table_3/E`: 0 of 2" in page.missing(results)
+    assert not [line for line in lines if line.startswith("- Rank correlation")]
+    assert "- `table_3/E`: 0 of 2" in lines
 
 
 def test_runs_that_diverged_are_shown_and_give_no_correlation():
     both, one = [diverged(), diverged(2)], [result(99.0, 0.0), diverged(2)]
-    lines = page.warm_up({"warmup/post_norm_1": both, "warmup/pre_norm_1": one})
-    assert "| 1 | diverged | 99.0, 1 of 2 diverged |" in lines.splitlines()
-    listed = page.diverged({"warmup/post_norm_1": both}).splitlines()
-    assert "- `warmup/post_norm_1-2`: after step 1,234" in listed
-    rows = {
-        f"table_3/{row}": [result(7.0 + number, 30.0 - number)]
-        for number, row in enumerate(paper.TABLE_3)
-    }
-    assert "Rank correlation" in page.table_3(rows)
-    shown = page.table_3(rows | {"table_3/A1": one, "table_3/E": both})
-    assert "Rank correlation" not in shown
-    assert "| A1 | 2 | 99.00, 1 of 2 diverged | 0.0 |" in shown
+    lines = lines_of({"warmup/post_norm_1": both, "warmup/pre_norm_1": one})
+    assert "| 1 | diverged | 99.0, 1 of 2 diverged |" in lines
+    assert [line for line in lines if line.startswith("- Rank correlation")]
+    lines = lines_of({"table_3/A1": one, "table_3/E": both})
+    assert not [line for line in lines if line.startswith("- Rank correlation")]
+    row = "| A1 | 2 | 99.00, 1 of 2 diverged | 0.0, 1 of 2 diverged | 1.23 |"
+    assert [line for line in lines if line.startswith(row)]
 
 
 def test_translation_shows_both_ways_to_score():
     found = result(7.0, 40.0) | {"model": "Transformer"}
     found["corpus"] = {"name": "multi30k_en_de", "languages": ["en", "de"]}
-    found["training"] = {"minutes": 50.2, "target_tokens": 7_300_000}
+    found["training"] |= {"target_tokens": 7_300_000}
     found["scores"]["test_2016_flickr"] = {
         "bleu": 38.8,
         "half_width": 1.64,
         "lowercased_bleu": 39.9,
         "chrf": 64.0,
     }
-    shown = page.translation({"multi30k_en_de": [found]})
+    lines = lines_of({"multi30k_en_de": [found]})
     cells = "Transformer | 38.8 ± 1.6 | 39.9 | 40.0 | 64.0 | 1 | 1.2 | 7.3"
-    assert f"| Multi30k, en–de | {cells} |" in shown.splitlines()
+    assert f"| Multi30k, en–de | {cells} |" in lines
+    assert any("differ from these aims by −0.7 and −1.1." in line for line in lines)
+
+
+def test_the_tatoeba_of_the_results_is_the_edition_that_the_page_names():
+    (made,) = page.read()["tatoeba_en_de"]
+    assert made["corpus"]["sha256"]["train.src"] == TATOEBA_2018
 
 
 def test_parsing_shows_what_is_no_tree_beside_the_scores_of_trees():
     scores = {"sentences": 10, "well_formed": 45.67, "f1": 60.04, "perplexity": 2.5}
     parsed = [
-        {
+        result(2.5, 0.0)
+        | {
             "configuration": {"search": {"beam_size": 4, "alpha": 0.3}},
-            "training": {"target_tokens": 1_000_000},
+            "training": {"minutes": 1, "wall_minutes": 1, "target_tokens": 1_000_000},
             "searches": [{"beam_size": 4, "alpha": 0.3, "score": 12.345}],
             "scores": {"test": scores | {"f1_all": f1_all}},
         }
         for f1_all in (10.0, 20.0)
     ]
-    shown = page.parsing({"parsing/craft": parsed})
-    assert "| 2 | 45.7 (45.7–45.7) | 60.0 (60.0–60.0) | 15.0 (10.0–20.0) |" in shown
-    assert "| CRAFT | 12.3 |" in shown
+    lines = "\n".join(lines_of({"parsing/craft": parsed}))
+    assert "| 2 | 45.7 (45.7–45.7) | 60.0 (60.0–60.0) | 15.0 (10.0–20.0) |" in lines
+    assert "| CRAFT | 12.3 |" in lines
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -159,9 +174,8 @@ def test_the_readme_shows_what_the_runs_gave():
 
 
 def test_every_everyday_sentence_is_translated_and_judged():
-    recorded = page.read_json(page.EVERYDAY)
+    recorded = read_json(ROOT / "results/everyday.json")
     assert (PRETRAINED / recorded["model"]).is_dir()
-    assert [one["source"] for one in recorded["sentences"]] == list(SENTENCES)
-    assert len(set(SENTENCES)) == 50
+    assert len({one["source"] for one in recorded["sentences"]}) == 50
     judged = {one["judgement"] for one in recorded["sentences"]}
-    assert judged <= set(page.JUDGEMENTS)
+    assert judged <= {"right", "understandable", "wrong"}

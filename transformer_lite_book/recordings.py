@@ -1,6 +1,6 @@
 """Results of the book's long trainings, and small models that it trained.
 
-results/runs.py of the repository lists the trainings. Each has a file with its
+results/runs.toml of the repository lists the trainings. Each has a file with its
 configuration, commit, hardware and outputs. The small models translate the toy corpus.
 They differ only in their seed. The toy grammar knows which noun each "it" stands for,
 so a chapter can count how often a head attends to it.
@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent
 DIGEST = FOLDER / "results.json"
 """Written by book/tools/make_results.py from the files in results/."""
 HEADS = FOLDER / "heads.safetensors"
-"""Five small translators of the toy corpus, trained by results/heads.py."""
+"""Five small translators of the toy corpus, whose script results/README.md names."""
 TRAIN_PAIRS = 8_000
 """The small translators were trained on the first of `pronoun_pairs`, this many."""
 

@@ -22,7 +22,7 @@ from transformer_lite.embeddings import Embedding
 from transformer_lite.tokenizer import PAD
 
 RECORDING = Path(__file__).with_name("recurrent.json")
-"""Trainings of both models and the Transformer, by results/recurrent.py."""
+"""Trainings of both models and the Transformer; results/README.md names the script."""
 
 
 def recorded_runs() -> dict[str, dict[str, dict]]:

@@ -2,7 +2,8 @@
 
 {reading-time}`row` gives the reading time of all chapters linked in the same row of a
 table, {exercises}`row` the titles of their exercises. `section` and `page` do the same
-for a section or a page.
+for a section or a page. The front page, in plain Markdown a picture and a list, gets
+the drawing of the model with its links, and a card for each chapter.
 """
 
 import re
@@ -13,10 +14,13 @@ import nbformat
 from docutils import nodes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import make_map
+
 import notebooks
 
 # Does not break at the end of a line.
 SPACE = "\N{NO-BREAK SPACE}"
+DRAWING = make_map.ROOT / "book" / "_static" / "model.svg"
 RANGES = {"row": nodes.row, "section": nodes.section, "page": nodes.document}
 EXERCISE = re.compile(r"\*\*Exercise (\d+)[^.]*\. (.+?)\.?\*\*")
 
@@ -74,8 +78,41 @@ def as_time(total):
     return f"{number:.0f}{SPACE}{unit}"
 
 
+def arrange_front_page(app, doctree):
+    """Replace the picture by the drawing itself, and make cards of the chapters."""
+    if app.env.docname != app.config.root_doc:
+        return
+    for image in list(doctree.findall(nodes.image)):
+        if image["uri"].endswith("model.svg"):
+            drawing = DRAWING.read_text(encoding="utf-8")
+            image.replace_self(nodes.raw("", drawing, format="html"))
+    for section in doctree.findall(nodes.section):
+        if "the-chapters" in section["ids"]:
+            for chapters in section.findall(nodes.bullet_list):
+                chapters["classes"].append("chapter-cards")
+                for item in chapters.children:
+                    make_card(item)
+
+
+def make_card(item):
+    """Split an entry of the list into title and text, and say how long it takes."""
+    stems = {name: stem for stem, name in make_map.chapter_titles().items()}
+    paragraph = item.children[0]
+    link, text = paragraph.children[0], paragraph.astext()
+    title, _, rest = text.partition(":")
+    rest = re.sub(r"^\w", lambda first: first[0].upper(), rest.strip())
+    item["classes"].append("chapter-card")
+    item.children.clear()
+    item += nodes.paragraph("", "", link, classes=["card-title"])
+    item += nodes.paragraph("", rest)
+    time = as_time(minutes(stems[title]))
+    item += nodes.paragraph("", time, classes=["card-time"])
+
+
 def setup(app):
     app.add_generic_role("reading-time", ReadingTime)
     app.add_generic_role("exercises", Exercises)
     app.connect("doctree-read", fill)
+    # Before the picture is collected, which nothing then shows.
+    app.connect("doctree-read", arrange_front_page, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

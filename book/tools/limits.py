@@ -16,6 +16,7 @@ formula is right within a fifth.
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nbformat import NotebookNode
@@ -35,6 +36,9 @@ EVIDENCE_SHARE = 0.5
 """How many words the evidence may have for each word of the story."""
 
 EVIDENCE = "## Evidence"
+QUESTION, ANSWERS = "The question", "What we know now"
+LAST = ["Today", ANSWERS, "Exercises", "Next", "Evidence"]
+"""Headings of the first section, of the one with the answers, and of the last ones."""
 HEAD = "[Open in Colab]"
 """What the generated line below a chapter's title begins with."""
 CLOSED_TAGS = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
@@ -125,3 +129,50 @@ def shown_lines(cell: NotebookNode) -> int:
     texts = [out.get("data", {}).get("text/markdown", "") for out in cell.outputs]
     blocks = re.findall(r"```python\n(.*?)```", "\n".join(texts), re.S)
     return sum(len(block.splitlines()) for block in blocks)
+
+
+def faults(notebook: NotebookNode) -> Iterator[str]:
+    """Yield what is wrong with the limits and the sections of a chapter."""
+    cells, rest = parts(notebook)
+    story, evidence = measure(cells), measure(rest)
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    _, *found = re.split(r"^## (.+)$", "\n\n".join(texts), flags=re.M)
+    sections = dict(zip(found[::2], found[1::2], strict=True))
+    headings, exercises = [*sections], sections.get("Exercises", "")
+    answers = re.findall(r"^(?:- )?\*\*.+?\*\*", sections.get(ANSWERS, ""), re.M)
+    titled = re.findall(r"\*\*Exercise (\d+)\. .+?\*\*", "\n\n".join(texts))
+    time = f" · {story.minutes} minutes without the exercises · "
+    for is_right, remedy in (
+        (story.minutes <= MINUTES, f"a story takes {MINUTES} minutes at most"),
+        (story.words <= STORY_WORDS, f"a story has {STORY_WORDS} words at most"),
+        (story.open_cells <= OPEN_CELLS, f"open {OPEN_CELLS} cells at most"),
+        (story.open_lines <= OPEN_LINES, f"open {OPEN_LINES} lines at most"),
+        (
+            story.longest_cell <= OPEN_LINES_PER_CELL,
+            f"an open cell has {OPEN_LINES_PER_CELL} lines at most",
+        ),
+        (story.figures <= FIGURES, f"a story has {FIGURES} figures at most"),
+        (evidence.open_cells == 0, "close the cells of the evidence"),
+        (
+            0 < evidence.words <= EVIDENCE_SHARE * story.words,
+            f"the evidence has {EVIDENCE_SHARE} of the story's words at most",
+        ),
+        (headings[0] == QUESTION, f"begin with ## {QUESTION}"),
+        (headings[-len(LAST) :] == LAST, f"end with ## {', ## '.join(LAST)}"),
+        ("Where people go wrong" in headings, "add ## Where people go wrong"),
+        (any(h.startswith("What happens") for h in headings), "add ## What happens …"),
+        ("?" in sections.get(QUESTION, ""), "ask a question"),
+        (3 <= len(answers) <= 5, f"{ANSWERS}: 3 to 5 answers, each begun in bold"),
+        (
+            0 < words(sections.get("Today", "")) <= TODAY_WORDS,
+            f"## Today has {TODAY_WORDS} words at most",
+        ),
+        (
+            re.findall(r"^> \*\*Exercise (\d)\.", exercises, re.M) == ["1", "2", "3"]
+            and titled == ["1", "2", "3"],
+            "pose three exercises with titles: > **Exercise 1. …**",
+        ),
+        (time in texts[0], f"its first lines need{time}: make notebooks"),
+    ):
+        if not is_right:
+            yield remedy

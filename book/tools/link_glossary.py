@@ -2,11 +2,13 @@
 
 The glossary names each chapter by its title, which becomes a link. The index by letter
 is made from the headings of the terms. ``make notebooks`` runs it, and
-tests/test_glossary.py compares the page with it.
+tests/lint.py compares the page with it.
 """
 
 import re
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -19,6 +21,14 @@ BEGIN = "<!-- index, made by book/tools/link_glossary.py -->"
 END = "<!-- end of index -->"
 INDEX = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.S)
 TERM = re.compile(r"^### (.+)$", re.M)
+ENTRY = re.compile(
+    r"(?P<name>.+)\n\n"
+    r'<span lang="ko">(?P<korean>[^<]*[\uac00-\ud7a3][^<]*)</span> · '
+    r'<span lang="zh-Hans">(?P<chinese>[^<]*[\u4e00-\u9fff][^<]*|Transformer)</span>'
+    r"\n\n(?P<sentence>[^.!?\n]+(?:\.\d[^.!?\n]*)*\.)\n\n"
+    r"Paper: (?:[1-7](?:\.[1-5]){0,2}|Attention Visualizations|not in the paper) · "
+    r"Chapter: \[.+\]\(\.\./notebooks/\w+\.ipynb\)\n"
+)
 
 
 def render(page: str) -> str:
@@ -52,6 +62,18 @@ def index(terms: list[str]) -> str:
 def anchor(heading: str) -> str:
     """Return the anchor that GitHub and the book make of a heading."""
     return re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-")
+
+
+def faults(page: str) -> Iterator[str]:
+    """Yield the terms that are incomplete or stand for two, and whether it is old."""
+    terms = page.split("\n### ")[1:]
+    for name in (term.splitlines()[0] for term in terms if not ENTRY.match(term)):
+        yield f"{name}: add Korean, Chinese, one sentence, section or chapter"
+    for field in ("name", "korean", "chinese"):
+        names = Counter(entry[field] for entry in map(ENTRY.match, terms) if entry)
+        yield from (f"{name} names two terms" for name, n in names.items() if n > 1)
+    if render(page) != page:
+        yield "run python book/tools/link_glossary.py"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 What it says comes from the last lines of each module's docstring (``Paper:``,
 ``Chapter:``, ``Tests:``) and from the layers in pyproject.toml.
-``make notebooks`` runs it, and tests/test_map.py compares the page with it.
+``make notebooks`` runs it, and tests/lint.py compares the page with it.
 """
 
 import ast

@@ -296,17 +296,27 @@ def write(notebook: NotebookNode, path: Path) -> None:
     """Replace a notebook's file in one step, once the new one is whole."""
     nbformat.validate(notebook)
     beside = path.with_suffix(".ipynb.part")
-    beside.write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8")
+    beside.write_text(as_text(notebook), encoding="utf-8")
     beside.replace(path)
+
+
+def as_text(notebook: NotebookNode) -> str:
+    """Return what a notebook's file holds."""
+    return nbformat.writes(notebook, indent=1) + "\n"
+
+
+def generated(notebook: NotebookNode, stem: str) -> NotebookNode:
+    """Bring all that is made here up to date, and no output."""
+    notebook = with_closed_cells(with_setup_cell(notebook))
+    return with_head(with_course(notebook, stem), stem)
 
 
 def refresh(path: Path, *, run: bool = True) -> float | None:
     """Give a notebook its setup cell and, if it is to run, new outputs."""
-    notebook = with_setup_cell(nbformat.read(path, as_version=4))
-    notebook = with_course(with_closed_cells(notebook), path.stem)
+    notebook = generated(nbformat.read(path, as_version=4), path.stem)
     seconds = execute(notebook, path.parent) if run else None
-    # Last, because the reading time counts the figures.
-    write(settle(with_head(notebook, path.stem), seconds), path)
+    # Once more, because the reading time counts the figures.
+    write(settle(generated(notebook, path.stem), seconds), path)
     return seconds
 
 

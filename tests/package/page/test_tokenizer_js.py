@@ -3,11 +3,14 @@
 import pytest
 from javascript import run_javascript
 
-from results.everyday import SENTENCES
+from results.conditions import ROOT
+from results.files import read_json
 from transformer_lite.page.export import exported
 from transformer_lite.runs.folder import find_run
 from transformer_lite.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
+EVERYDAY = read_json(ROOT / "results/everyday.json")["sentences"]
+SENTENCES = [sentence["source"] for sentence in EVERYDAY]
 TEXTS = (
     *SENTENCES,
     "",

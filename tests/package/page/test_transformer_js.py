@@ -8,7 +8,8 @@ from javascript import run_javascript
 from torch import nn
 from torch.nn import functional as F
 
-from results.everyday import SENTENCES
+from results.conditions import ROOT
+from results.files import read_json
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
 from transformer_lite.config import ModelConfig
@@ -18,6 +19,8 @@ from transformer_lite.page.export import exported, parameters_for_json
 from transformer_lite.search import length_penalty
 from transformer_lite.tokenizer import BOS, EOS
 
+EVERYDAY = read_json(ROOT / "results/everyday.json")["sentences"]
+SENTENCES = [sentence["source"] for sentence in EVERYDAY]
 MODEL = "tatoeba_en_de"
 pytestmark = pytest.mark.usefixtures("types_unchecked")
 TRANSLATE = """

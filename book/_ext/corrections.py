@@ -1,6 +1,9 @@
-"""Correct the HTML that other extensions write where it breaks a rule of WCAG 2.2.
+"""Correct what other extensions write into the pages.
 
-Checked by book/tools/accessibility.js.
+HTML that breaks a rule of WCAG 2.2 (checked by book/tools/accessibility.js) is mended.
+And sphinx-thebe, which Jupyter Book loads whether it is wanted or not, is switched off:
+its scripts would fetch more from a public server, and the book's pages ask nobody for
+anything. Colab runs a chapter instead.
 """
 
 import re
@@ -24,6 +27,18 @@ def correct(app, pagename, templatename, context, doctree):
             context["body"] = re.sub(pattern, replacement, context["body"])
 
 
+def disconnect_thebe(app, config):
+    """Let none of sphinx-thebe's handlers run, and ask for none of its styles."""
+    styles = app.registry.css_files
+    styles[:] = [style for style in styles if style[0] != "sphinx-thebe.css"]
+    for listeners in app.events.listeners.values():
+        for listener in list(listeners):
+            if listener.handler.__module__ == "sphinx_thebe":
+                app.disconnect(listener.id)
+
+
 def setup(app):
     app.connect("html-page-context", correct)
+    # When every extension has connected its handlers.
+    app.connect("config-inited", disconnect_thebe, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

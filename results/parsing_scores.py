@@ -1,6 +1,4 @@
-"""Score where parsers attach prepositional phrases, for chapter 6.3.
-
-    python -m results.attachment [OUT.json [FOLDER]]
+"""Score stored trees once more, for chapter 6.3: brackets, and attached phrases.
 
 In "saw the man with the telescope", the phrase after the object belongs to the verb or
 to the object. In CRAFT's test trees a case is a verb (a tag VB…), directly followed by
@@ -10,8 +8,7 @@ verb (a VP around the verb). A tree decides by the smallest of its constituents 
 holds both the preposition and the word before it: by an NP that begins after the verb
 for the object, by a VP around the verb for the verb, by any other for neither.
 
-Stored outputs are scored; FOLDER, data/results unless told otherwise, has the prepared
-corpus. The file comes with the package: transformer_lite_book/attachment.json.
+README.md beside this file says which scripts have parsed and written the recordings.
 """
 
 from collections import Counter, defaultdict
@@ -20,19 +17,32 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import tyro
-from tyro.conf import Positional
-
-from results import constrained
-from results.conditions import ROOT, checksums, conditions, require_clean
-from results.files import read_lines, write_json
-from results.runs import CORPORA, RUNS
+from results.conditions import ROOT
+from results.files import read_json, read_lines
+from results.runs import RUNS, Run
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.parsing.trees import NotATreeError, Tree, linearized, tree_of
+from transformer_lite.parsing.trees import (
+    TREES_WITH_WORDS,
+    NotATreeError,
+    Tree,
+    linearized,
+    tree_of,
+)
 
-RECORDING = ROOT / "transformer_lite_book" / "attachment.json"
-CORPUS = "craft_gum_words"
+CONSTRAINED = ROOT / "transformer_lite_book" / "constrained.json"
+"""Scores of searches that may write nothing but trees."""
+CONSTRAINED_SEARCHES = ("test", "rules_alone", "beam_4", "random_words")
+"""Those whose trees are stored: greedy; with the model's probabilities of words as they
+are; with a beam of 4 and α = 0.6; of random words."""
+ATTACHMENT = ROOT / "transformer_lite_book" / "attachment.json"
+ATTACHMENT_CORPUS = "craft_gum_words"
 """Whose training trees say what is frequent; all corpora of CRAFT have one test set."""
+
+
+def constrained_outputs(run: Run, search: str) -> Path:
+    """Return the file of the test set's trees, with XX for a word in a tree."""
+    return Path("results/constrained") / f"{run.result.stem}.{search}.txt.gz"
+
 
 Answer = Literal["object", "verb"]
 
@@ -147,9 +157,9 @@ def score(
             right += attached == answer
             wrong += attached not in (answer, None)
     return {
-        "right": _percent(right, total),
-        "wrong": _percent(wrong, total),
-        "right_in_trees": _percent(right, in_trees),
+        "right": percent(right, total),
+        "wrong": percent(wrong, total),
+        "right_in_trees": percent(right, in_trees),
         "in_trees": in_trees,
     }
 
@@ -180,12 +190,13 @@ def baselines(train: Sequence[Tree], test: Sequence[Tree]) -> dict[str, Any]:
     return {
         "cases": {"train": len(seen), "test": len(asked)},
         "frequent": usual,
-        "right_by_frequent": _percent(always, len(asked)),
-        "right_by_preposition": _percent(by_word, len(asked)),
+        "right_by_frequent": percent(always, len(asked)),
+        "right_by_preposition": percent(by_word, len(asked)),
     }
 
 
-def _percent(part: int, whole: int) -> float:
+def percent(part: int, whole: int) -> float:
+    """Return a share in percent, rounded; of nothing 0."""
     return round(100 * part / whole, 2) if whole else 0.0
 
 
@@ -203,26 +214,12 @@ def score_all(corpus: PreparedCorpus) -> dict[str, Any]:
     for run in RUNS:
         if not (run.corpus.startswith("craft") and run.outputs("test").exists()):
             continue
-        with_words = "--leaves words" in CORPORA[run.corpus]
+        languages = read_json(ROOT / run.result)["corpus"]["languages"]
+        with_words = languages[1] == TREES_WITH_WORDS
         found = {"free": score(golds, read_lines(run.outputs("test")), with_words)}
         for search, name in (("greedy", "test"), ("beam", "beam_4")):
-            path = constrained.outputs(run, name)
+            path = constrained_outputs(run, name)
             if path.exists():
                 found[f"constrained_{search}"] = score(golds, read_lines(path))
         scores[run.name] = found
     return {**baselines(trees_of(corpus, "train"), golds), "scores": scores}
-
-
-def main(
-    out: Positional[Path] = RECORDING,
-    folder: Positional[Path] = Path("data/results"),
-    /,
-) -> None:
-    """Score, and write the scores with what they depend on."""
-    made_by = {"commit": require_clean(), **conditions()}
-    corpus = PreparedCorpus(folder / CORPUS)
-    write_json(out, {**made_by, "sha256": checksums(corpus), **score_all(corpus)})
-
-
-if __name__ == "__main__":
-    tyro.cli(main)
