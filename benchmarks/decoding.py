@@ -5,60 +5,31 @@ length: then all search for the same thing, and can be compared sentence by sent
 Ours is one process that uses all cores; CTranslate2 can also share them out.
 """
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from pairs import TEST
-from peers import joeynmt, joeynmt_batch, marian
-from tqdm import tqdm
+from pairs import TEST, load
+from peers import marian
+from training import rate
+from turns import in_turn
 
 from examples.ctranslate2.export import export_ctranslate2
 from transformer_lite.batching import pad
-from transformer_lite.config import load_recipe
-from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
 from transformer_lite.tokenizer import BOS, EOS, PAD
-from transformer_lite.training.run import train_recipe
 
 BEAM = 4
 OUR_BATCH, BATCH = 256, 64  # ours and the others': what is fastest for each
 EXTRA = 50
+EVERY = 4  # sentence of the test set
 CORES = 2
-RECIPE = """\
-data = "{data}"
-
-[model]
-num_layers = 3
-d_model = 256
-d_ff = 1024
-num_heads = 8
-max_len = 512
-
-[train]
-batch_tokens = 1200
-max_steps = 1200
-warmup_steps = 300
-rate_scale = 0.4
-validate_every = 1200
-checkpoint_every = 1200
-"""
-
+MODEL = "tatoeba_en_de_wide"  # 3 + 3 layers of width 256, as in training.py
 Decode = Callable[[], list[list[int]]]
-
-
-def trained_run(corpus: PreparedCorpus, folder: Path) -> Path:
-    """Train for some minutes, so that outputs end as they should; return the folder."""
-    run = folder / f"run-{corpus.folder.name}"
-    if not (run / "checkpoints" / "average.safetensors").exists():
-        recipe = folder / "decoding.toml"
-        recipe.write_text(RECIPE.format(data=corpus.folder))
-        train_recipe(load_recipe(recipe), run)
-    return run
 
 
 def ids_of(rows: torch.Tensor | list, count: int) -> list[list[int]]:
@@ -75,8 +46,8 @@ def ids_of(rows: torch.Tensor | list, count: int) -> list[list[int]]:
 class Peers:
     """Every system's way to translate the same sorted sentences."""
 
-    def __init__(self, run: Path, sentences: list[str]) -> None:
-        self.translator = Translator.load(run)
+    def __init__(self, sentences: list[str]) -> None:
+        self.translator = Translator.load(MODEL, device="cpu")
         self.translator.search = replace(
             self.translator.search,
             beam_size=BEAM,
@@ -118,27 +89,6 @@ class Peers:
 
         return decode
 
-    def joeynmt(self) -> Decode:
-        """Return JoeyNMT's `search`."""
-        from joeynmt.search import search
-
-        model = joeynmt(self.translator.model).eval()
-
-        def decode() -> list[list[int]]:
-            outputs = []
-            for src_ids in self.batches():
-                rows, _, _ = search(
-                    model,
-                    joeynmt_batch(src_ids),
-                    max_output_length=src_ids.size(1) - 1 + EXTRA,
-                    beam_size=BEAM,
-                    beam_alpha=0.0,
-                )
-                outputs += ids_of(rows, len(src_ids))
-            return outputs
-
-        return decode
-
     def ctranslate2(self, workers: int) -> Decode:
         """Return our export in CTranslate2, whose workers share the cores."""
         import ctranslate2
@@ -168,37 +118,45 @@ class Peers:
         return decode
 
 
-def measure(corpus: PreparedCorpus, passes: int, folder: Path) -> dict:
+SYSTEMS: dict[str, Callable[[Peers], Decode]] = {
+    "ours, 1 process × 2 threads": Peers.ours,
+    "CTranslate2, 1 worker × 2 threads": lambda peers: peers.ctranslate2(1),
+    "CTranslate2, 2 workers × 1 thread": lambda peers: peers.ctranslate2(2),
+    "Hugging Face generate": Peers.hugging_face,
+}
+
+
+def begin(
+    sentences: list[str], system: str
+) -> Callable[[], tuple[float, list[list[int]]]]:
+    """Make a system ready; each turn gives the seconds that it took and the outputs."""
+    decode = SYSTEMS[system](Peers(sentences))
+
+    def turn() -> tuple[float, list[list[int]]]:
+        start = time.perf_counter()
+        outputs = decode()
+        return time.perf_counter() - start, outputs
+
+    return turn
+
+
+def measure(folder: Path, passes: int) -> dict:
     """Measure sentences a second of each; count the outputs that equal ours."""
-    run = trained_run(corpus, folder)
-    sentences = corpus.text(TEST)[0]
-    peers = Peers(run, sentences)
-    systems = {
-        "ours, 1 process × 2 threads": peers.ours(),
-        "CTranslate2, 1 worker × 2 threads": peers.ctranslate2(1),
-        "CTranslate2, 2 workers × 1 thread": peers.ctranslate2(2),
-        "Hugging Face generate": peers.hugging_face(),
-        "JoeyNMT": peers.joeynmt(),
-    }
-    times = {name: [] for name in systems}
-    outputs = {}
-    for _ in tqdm(range(passes), desc="decoding"):
-        for name, decode in systems.items():
-            start = time.perf_counter()
-            outputs[name] = decode()
-            times[name].append(time.perf_counter() - start)
-    count, own = len(sentences), next(iter(outputs.values()))
+    sentences = load(folder).text(TEST)[0][::EVERY]
+    given, missing = in_turn(partial(begin, sentences), SYSTEMS, passes)
+    times = {name: [taken for taken, _ in turns] for name, turns in given.items()}
+    outputs = {name: turns[-1][1] for name, turns in given.items()}
+    (ours, *_), count = times.values(), len(sentences)
+    own, *_ = outputs.values()
     return {
         "unit": "sentences/s",
         "passes": passes,
         "sentences": count,
         "output_tokens_per_sentence": sum(map(len, own)) / count,
         "rates": {
-            name: {
-                "best": count / min(taken),
-                "median": count / statistics.median(taken),
-                "equal": sum(a == b for a, b in zip(outputs[name], own, strict=True)),
-            }
+            name: rate(count, taken, ours)
+            | {"equal": sum(a == b for a, b in zip(outputs[name], own, strict=True))}
             for name, taken in times.items()
         },
+        "missing": missing,
     }
