@@ -18,7 +18,6 @@ from peers import marian
 from training import rate
 from turns import in_turn
 
-from examples.ctranslate2.export import export_ctranslate2
 from transformer_lite.batching import pad
 from transformer_lite.inference.translator import Translator
 from transformer_lite.tokenizer import BOS, EOS, PAD
@@ -32,15 +31,10 @@ MODEL = "tatoeba_en_de_wide"  # 3 + 3 layers of width 256, as in training.py
 Decode = Callable[[], list[list[int]]]
 
 
-def ids_of(rows: torch.Tensor | list, count: int) -> list[list[int]]:
+def ids_of(rows: torch.Tensor) -> list[list[int]]:
     """Return the ids of each output up to its end."""
-    outputs = rows.tolist() if isinstance(rows, torch.Tensor) else rows
-    assert len(outputs) == count
-    cut = []
-    for output in outputs:
-        ids = [int(id_) for id_ in output if int(id_) not in (BOS, PAD)]
-        cut.append(ids[: ids.index(EOS)] if EOS in ids else ids)
-    return cut
+    outputs = [[id_ for id_ in row if id_ not in (BOS, PAD)] for row in rows.tolist()]
+    return [ids[: ids.index(EOS)] if EOS in ids else ids for ids in outputs]
 
 
 class Peers:
@@ -84,7 +78,7 @@ class Peers:
                     length_penalty=0.0,
                     max_new_tokens=src_ids.size(1) - 1 + EXTRA,
                 )
-                outputs += ids_of(rows, len(src_ids))
+                outputs += ids_of(rows)
             return outputs
 
         return decode
@@ -93,15 +87,17 @@ class Peers:
         """Return our export in CTranslate2, whose workers share the cores."""
         import ctranslate2
 
+        from examples.ctranslate2.export import export_ctranslate2
+
         with TemporaryDirectory() as folder:
             model = Path(folder) / "model"
             export_ctranslate2(self.translator, model)
             served = ctranslate2.Translator(
                 str(model), inter_threads=workers, intra_threads=CORES // workers
             )
-        pieces = [self.tokenizer.pieces(ids[:-1]) for ids in self.sources]
         vocabulary = self.tokenizer.pieces(range(self.tokenizer.vocab_size))
         numbers = {piece: number for number, piece in enumerate(vocabulary)}
+        pieces = [[vocabulary[id_] for id_ in ids[:-1]] for ids in self.sources]
         longest = max(len(source) for source in pieces)
 
         def decode() -> list[list[int]]:

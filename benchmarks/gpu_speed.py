@@ -10,8 +10,7 @@ from functools import partial
 import numpy as np
 import torch
 from gpu_workload import Setup, lengths_like_wmt14, random_batches, useful_flops
-from peers import Marian, Naive, NaiveStep, marian
-from torch import Tensor, nn
+from peers import Marian, Naive, NaiveStep, Peer, marian
 
 from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig, SearchConfig
@@ -44,31 +43,20 @@ def ours(setup: Setup, model: Transformer, compiled: bool) -> Step:
     )
 
 
-def peer(setup: Setup, model: nn.Module, loss: Callable[[Batch], Tensor]) -> Step:
-    """Return a peer's step: its loss in bf16, a fused Adam, no clipping."""
-    optimizer = torch.optim.Adam(model.parameters(), 1e-4, fused=True)
-
-    def step(batch: Batch) -> None:
-        batch = batch.to(setup.device)
-        with autocast("bf16", setup.device):
-            mean = loss(batch)
-        mean.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
+def in_bf16(trainer: Peer) -> Step:
+    """Return a peer's step, in bf16."""
+    trainer.precision = "bf16"
+    return trainer.step
 
 
 def nn_transformer(setup: Setup, model: Transformer) -> Step:
     """Take the steps of `torch.nn.Transformer`, used as a tutorial would."""
-    naive = Naive(model).to(setup.device)
-    return peer(setup, naive, NaiveStep(naive).loss)
+    return in_bf16(NaiveStep(Naive(model).to(setup.device)))
 
 
 def hugging_face_marian(setup: Setup, model: Transformer) -> Step:
     """Take the steps of Hugging Face's Marian of the same shape."""
-    theirs = marian(model.cpu(), "sdpa").to(setup.device).train()
-    return peer(setup, theirs, Marian(theirs).loss)
+    return in_bf16(Marian(marian(model.cpu(), "sdpa").to(setup.device).train()))
 
 
 SYSTEMS = {
@@ -140,9 +128,7 @@ def measure_training(
         "model_flops_utilization": flops / 1e12 / peak,
         "milliseconds_per_step": 1e3 * seconds / len(batches),
         "target_tokens_per_step": sum(b.tokens for b in batches) / len(batches),
-        "padding": float(np.mean([batch.padding for batch in batches])),
         "first_pass_seconds": first_pass,
-        "passes": passes,
         "memory_bytes": setup.peak(),
     }
 

@@ -37,11 +37,11 @@ def chapters_tables(setup: Setup) -> Iterator[Part]:
     config = replace(setup.models["base"], max_len=longest + 2, dropout=0.0)
     for length in setup.lengths:
         rows = longest // length
-        for name, make in MODELS.items():
-            measure = partial(measure_model, setup, make, config)
+        for name in MODELS:
+            measure = partial(measure_model, setup, name, config)
             yield f"{name}, {length} tokens", partial(measure, rows, length)
-        for name, make in LAYERS.items():
-            measure = partial(measure_layer, setup, make, config)
+        for name in LAYERS:
+            measure = partial(measure_layer, setup, name, config)
             yield f"layer: {name}, {length} tokens", partial(measure, rows, length)
     yield "one token more", partial(measure_one_more, setup, config)
 
@@ -65,8 +65,7 @@ def forward_and_backward(
 # Chapter 1
 
 
-Make = Callable[[ModelConfig], nn.Module]
-MODELS: dict[str, Make] = {
+MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "Transformer": Transformer,
     "recurrence with attention": lambda config: RecurrentModel(
         config.vocab_size, config.d_model, attention=True, dropout=config.dropout
@@ -75,14 +74,14 @@ MODELS: dict[str, Make] = {
 
 
 def measure_model(
-    setup: Setup, make: Make, config: ModelConfig, rows: int, length: int
+    setup: Setup, name: str, config: ModelConfig, rows: int, length: int
 ) -> dict:
     """Measure training on pairs of sentences of one length, EOS included."""
     ids = torch.randint(UNK + 1, config.vocab_size, (rows, length))
     ids[:, -1] = EOS
     targets = torch.cat([torch.full((rows, 1), BOS), ids], dim=1)
     batch = Batch(ids, targets, torch.arange(rows * length)).to(setup.device)
-    objective = Objective(make(config), SMOOTHING).to(setup.device)
+    objective = Objective(MODELS[name](config), SMOOTHING).to(setup.device)
     return {"sentences": rows} | forward_and_backward(
         setup,
         objective,
@@ -95,67 +94,50 @@ def measure_model(
 # Chapter 4
 
 
-class RestrictedAttention(nn.Module):
-    """Self-attention in which a word reads its own block and the two beside it.
+def restricted(attention: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Let a word attend to its own block and the two beside it.
 
-    At both ends of the sentence a block of zeros takes the missing one's place.
+    All blocks lie side by side in one batch. At both ends of the sentence a block of
+    zeros takes the missing one's place.
     """
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.num_heads)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Attend, all blocks side by side in one batch."""
-        block = min(BLOCK, x.size(1))
-        queries = x.unflatten(1, (-1, block))
-        beside = nn.functional.pad(queries, (0, 0, 0, 0, 1, 1))
-        memory = torch.cat([beside[:, :-2], queries, beside[:, 2:]], dim=2)
-        return self.attention(queries.flatten(0, 1), memory.flatten(0, 1)).view_as(x)
+    queries = x.unflatten(1, (-1, min(BLOCK, x.size(1))))
+    beside = nn.functional.pad(queries, (0, 0, 0, 0, 1, 1))
+    memory = torch.cat([beside[:, :-2], queries, beside[:, 2:]], dim=2)
+    return attention(queries.flatten(0, 1), memory.flatten(0, 1)).view_as(x)
 
 
-class SelfAttention(MultiHeadAttention):
-    """Multi-head attention of a sentence to itself."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Attend."""
-        return super().forward(x, x)
-
-
-class Recurrence(nn.GRU):
-    """A gated recurrent unit."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the states."""
-        return super().forward(x)[0]
-
-
-class Convolution(nn.Conv1d):
-    """A convolution over three words."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return a vector for each word."""
-        return super().forward(x.mT).mT
-
-
-LAYERS: dict[str, Make] = {
-    "self-attention": lambda c: SelfAttention(c.d_model, c.num_heads),
-    "recurrent": lambda c: Recurrence(c.d_model, c.d_model, batch_first=True),
-    "convolutional": lambda c: Convolution(c.d_model, c.d_model, 3, padding=1),
-    "self-attention (restricted)": RestrictedAttention,
+LAYERS = {
+    "self-attention": (
+        lambda config: MultiHeadAttention(config.d_model, config.num_heads),
+        lambda layer, x: layer(x, x),
+    ),
+    "recurrent": (
+        lambda config: nn.GRU(config.d_model, config.d_model, batch_first=True),
+        lambda layer, x: layer(x)[0],
+    ),
+    "convolutional": (
+        lambda config: nn.Conv1d(config.d_model, config.d_model, 3, padding=1),
+        lambda layer, x: layer(x.mT).mT,
+    ),
+    "self-attention (restricted)": (
+        lambda config: MultiHeadAttention(config.d_model, config.num_heads),
+        restricted,
+    ),
 }
-"""The rows of Table 1, as chapter 4 times them."""
+"""The rows of Table 1, as chapter 4 times them: how a layer is made, what it does."""
 
 
 def measure_layer(
-    setup: Setup, make: Make, config: ModelConfig, rows: int, length: int
+    setup: Setup, kind: str, config: ModelConfig, rows: int, length: int
 ) -> dict:
     """Measure one layer, on a batch and on a single sentence."""
+    make, forward = LAYERS[kind]
     layer, found = make(config).to(setup.device), {"sentences": rows}
     for name, sentences in (("", rows), ("one_sentence_", 1)):
         x = torch.randn(sentences, length, config.d_model, device=setup.device)
         x.requires_grad_()  # as inside a model
-        times = forward_and_backward(setup, layer, lambda x=x: layer(x).sum())
+        act = partial(lambda x: forward(layer, x).sum(), x)
+        times = forward_and_backward(setup, layer, act)
         found |= {f"{name}{key}": value for key, value in times.items()}
     return found
 

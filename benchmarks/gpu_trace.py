@@ -80,11 +80,6 @@ def measure_step(setup: Setup, config: ModelConfig, picture: Path) -> dict:
             | {"calls": calls[name]}
             for name, busy in took.most_common(25)
         ],
-        "host_waits": Counter(
-            e.name
-            for e in events
-            if "Synchronize" in e.name or "_local_scalar_dense" in e.name
-        ),
     }
 
 

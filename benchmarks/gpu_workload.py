@@ -1,8 +1,8 @@
 """What the sections of gpu.py compute on: how large, where, and random batches."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,35 +10,42 @@ import torch
 
 from transformer_lite.batching import Batch, BatchStream, Sequences
 from transformer_lite.config import BASE, BIG, ModelConfig
+from transformer_lite.precision import choose_device
 from transformer_lite.tokenizer import PAD, UNK
 from transformer_lite.training.distributed import Processes
 
 
 @dataclass(frozen=True)
 class Setup:
-    """How large everything is, and where it lies."""
+    """How large everything is, and where it lies; by default as in the paper."""
 
     out: Path
     """The folder of what is measured."""
     carried: Path
     """The folder of prepared corpora, which travels along."""
-    device: torch.device
-    models: dict[str, ModelConfig]
-    batch_tokens: int
-    pairs: int
-    batches: int
+    is_tiny: bool = False
+    models: Mapping[str, ModelConfig] = field(
+        default_factory=lambda: {"base": BASE, "big": BIG}
+    )
+    batch_tokens: int = 25_000
+    pairs: int = 100_000
+    batches: int = 12
     """Batches that are timed, all of them in each pass."""
-    matrix: int
+    matrix: int = 8_192
     """Rows and columns of the matrices that show what the hardware can do."""
-    seconds: float
+    seconds: float = 4.0
     """So long are training steps timed, at least, and everything else a tenth of it."""
-    sentences: int
+    sentences: int = 1_000
     """Sentences that are searched for."""
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...] = (16, 64, 256, 1_024, 4_096)
     """Tokens of a sentence, where something depends on them."""
-    is_tiny: bool
-    backend: str
+    backend: str = "inductor"
     """What compiles."""
+
+    @property
+    def device(self) -> torch.device:
+        """The GPU; a trial also takes a CPU."""
+        return choose_device()
 
     @property
     def processes(self) -> Processes:
@@ -74,32 +81,13 @@ class Setup:
         return most
 
 
-def full_setup(out: Path, carried: Path) -> Setup:
-    """Return the paper's models and batches, on a GPU."""
-    return Setup(
-        out,
-        carried,
-        device=torch.device("cuda", 0),
-        models={"base": BASE, "big": BIG},
-        batch_tokens=25_000,
-        pairs=100_000,
-        batches=12,
-        matrix=8_192,
-        seconds=4.0,
-        sentences=1_000,
-        lengths=(16, 64, 256, 1_024, 4_096),
-        is_tiny=False,
-        backend="inductor",
-    )
-
-
 def tiny_setup(out: Path, carried: Path) -> Setup:
     """Return hardly anything, for a trial on whatever there is."""
     shape = {"vocab_size": 101, "num_layers": 1, "d_model": 16, "d_ff": 32}
     return Setup(
         out,
         carried,
-        device=torch.device("cuda" if torch.cuda.is_available() else "cpu"),
+        is_tiny=True,
         models={"base": replace(BASE, **shape, num_heads=2)},
         batch_tokens=500,
         pairs=60,
@@ -108,7 +96,6 @@ def tiny_setup(out: Path, carried: Path) -> Setup:
         seconds=0.0,
         sentences=5,
         lengths=(4, 8),
-        is_tiny=True,
         backend="eager",
     )
 

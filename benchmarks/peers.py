@@ -5,7 +5,6 @@ weights give equal losses, which `training.check_loss` holds it to.
 """
 
 import math
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +13,10 @@ from torch.nn import functional as F
 from transformer_lite.attention import MultiHeadAttention
 from transformer_lite.batching import Batch
 from transformer_lite.embeddings import sinusoidal_encoding
+from transformer_lite.layers import DecoderLayer
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
+from transformer_lite.precision import autocast
 from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite.training.step import Objective, train_step
 
@@ -31,12 +32,6 @@ def copy(ours: nn.Module, theirs: nn.Module) -> None:
             theirs.bias.copy_(ours.bias if ours.bias is not None else torch.zeros(1))
     if isinstance(theirs, nn.LayerNorm):
         theirs.eps = ours.eps
-
-
-def copy_all(pairs: Iterable[tuple[nn.Module, nn.Module]]) -> None:
-    """Copy every pair of modules."""
-    for ours, theirs in pairs:
-        copy(ours, theirs)
 
 
 # Hugging Face Marian
@@ -76,28 +71,26 @@ def marian(ours: Transformer, attention: str) -> nn.Module:
             side.embed_tokens.weight = inner.shared.weight
             side.embed_positions.weight.copy_(encoding)
     model.lm_head.weight = inner.shared.weight
-    for own, other in zip(ours.encoder.layers, inner.encoder.layers, strict=True):
+    for own, other in zip(
+        [*ours.encoder.layers, *ours.decoder.layers],
+        [*inner.encoder.layers, *inner.decoder.layers],
+        strict=True,
+    ):
         _marian_attention(own.self_attention, other.self_attn)
         copy(own.after_self_attention.norm, other.self_attn_layer_norm)
-        _marian_feed_forward(own, other)
-    for own, other in zip(ours.decoder.layers, inner.decoder.layers, strict=True):
-        _marian_attention(own.self_attention, other.self_attn)
-        copy(own.after_self_attention.norm, other.self_attn_layer_norm)
-        _marian_attention(own.cross_attention, other.encoder_attn)
-        copy(own.after_cross_attention.norm, other.encoder_attn_layer_norm)
-        _marian_feed_forward(own, other)
+        if isinstance(own, DecoderLayer):
+            _marian_attention(own.cross_attention, other.encoder_attn)
+            copy(own.after_cross_attention.norm, other.encoder_attn_layer_norm)
+        copy(own.feed_forward.w_1, other.fc1)
+        copy(own.feed_forward.w_2, other.fc2)
+        copy(own.after_feed_forward.norm, other.final_layer_norm)
     return model
 
 
 def _marian_attention(own: MultiHeadAttention, other: nn.Module) -> None:
     theirs = (other.q_proj, other.k_proj, other.v_proj, other.out_proj)
-    copy_all(zip((own.w_q, own.w_k, own.w_v, own.w_o), theirs, strict=True))
-
-
-def _marian_feed_forward(own: nn.Module, other: nn.Module) -> None:
-    copy(own.feed_forward.w_1, other.fc1)
-    copy(own.feed_forward.w_2, other.fc2)
-    copy(own.after_feed_forward.norm, other.final_layer_norm)
+    for ours, peer in zip((own.w_q, own.w_k, own.w_v, own.w_o), theirs, strict=True):
+        copy(ours, peer)
 
 
 # torch.nn.Transformer, as a tutorial would use it
@@ -158,19 +151,17 @@ class Ours:
 
 
 class Peer:
-    """A peer's training step; its optimizer and its loss are its own."""
+    """A peer's training step; its model, its optimizer and its loss are its own."""
 
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
     clips = True
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Return the mean loss of a batch."""
-        raise NotImplementedError
+    precision = "fp32"
 
     def step(self, batch: Batch) -> None:
         """Take the step."""
-        self.loss(batch).backward()
+        device = next(self.model.parameters()).device
+        with autocast(self.precision, device):
+            loss = self.loss(batch.to(device))
+        loss.backward()
         if self.clips:
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()

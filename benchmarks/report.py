@@ -62,15 +62,13 @@ def table(
 ) -> list[str]:
     """Return a table of rates, ours the first, with a note on each system."""
     ours, *_ = (rate["best"] for rate in part["rates"].values())
-    passes = {
-        name: rate.get("ours_is_faster_by") for name, rate in part["rates"].items()
-    }
     return [
         f"| | {part['unit']}, best | median | ours is faster by | {heading} |",
         "|---|---:|---:|---:|---|",
         *(
             f"| {name} | {rate['best']:,.{digits}f} | {rate['median']:,.{digits}f} | "
-            f"{passes[name] or ours / rate['best']:.2f} × | {notes[name]} |"
+            f"{rate.get('ours_is_faster_by', ours / rate['best']):.2f} × | "
+            f"{notes[name]} |"
             for name, rate in part["rates"].items()
         ),
         *(
@@ -86,9 +84,10 @@ def _conditions(part: dict) -> str:
     versions = ", ".join(
         f"{name} {number}" for name, number in part["versions"].items()
     )
+    busy = f" (load average {load:.0f})" if (load := part.get("load_average")) else ""
     return (
         f"{part['date']}, commit {part['commit'] or 'not recorded'}, {part['cores']} "
-        f"cores, Python {part['python']}, {versions}; {part['data']}."
+        f"cores{busy}, Python {part['python']}, {versions}; {part['data']}."
     )
 
 

@@ -59,6 +59,7 @@ def main() -> None:
             "data": "Multi30k English–German",
             "commit": at,
             "cores": CORES,
+            "load_average": os.getloadavg()[1],
             "python": platform.python_version(),
             "versions": versions(PACKAGES),
             **measure(arguments.folder, passes),

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -189,6 +190,7 @@ def test_a_section_is_stopped_at_the_end_of_its_time(gpu, tmp_path):
     setup = gpu.tiny_setup(tmp_path, tmp_path)
     found = dict(gpu.run_apart(setup, gpu.SECTIONS[0], 0.5))
     assert found == {"stopped": {"left_out": "the rest: 0 seconds were over"}}
+    assert multiprocessing.active_children() == []
 
 
 def test_useful_operations_are_those_that_pytorch_counts(gpu):
