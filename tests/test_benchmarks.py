@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from results import conditions
 from transformer_lite.batching import Batch
 from transformer_lite.config import BASE
 from transformer_lite.model import Transformer
@@ -133,6 +134,15 @@ def test_a_trial_of_everything_needs_little_more_than_torch(gpu, tmp_path):
     assert parts["search", "base"]["output_tokens_per_sentence"] > 1
 
 
+def test_without_a_history_a_variable_names_the_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr(conditions, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.delenv("COMMIT", raising=False)
+    assert conditions.recorded_commit() is None
+    monkeypatch.setenv("COMMIT", "0123456789ab")
+    assert conditions.recorded_commit() == "0123456789ab"
+
+
 class Sections:
     """Sections that take as long as they like, until they are stopped."""
 
@@ -181,7 +191,7 @@ def test_time_that_is_left_goes_to_the_next_sections(gpu):
 
 def test_what_matters_less_is_shortened_or_left_out_where_time_is_short(gpu):
     results, allowed, seconds = run_all(gpu, {}, budget=275)
-    assert allowed == {"tests": 60, "training speed": 170, "chapters' tables": 45}
+    assert allowed == {"tests": 80, "training speed": 170, "chapters' tables": 25}
     assert seconds == 275
     assert results["search"]["left_out"] == "only 0 of 275 seconds were left"
 
@@ -224,7 +234,7 @@ def test_lengths_are_like_those_of_wmt14(gpu):
         ("multi_tensor_apply_kernel<FusedAdamMathFunctor>", "optimizer"),
         ("fused_dropout_kernel_vec", "dropout"),
         ("Memcpy HtoD (Pinned -> Device)", "copies"),
-        ("vectorized_elementwise_kernel<4, AddFunctor>", "other element by element"),
+        ("vectorized_elementwise_kernel<4, AddFunctor>", "everything else"),
     ],
 )
 def test_a_kernel_is_named_by_what_it_does(gpu, kernel, kind):
