@@ -13,9 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from pairs import TEST, load
 from peers import marian
-from training import rate
+from training import load, rate
 from turns import in_turn
 
 from transformer_lite.batching import pad
@@ -122,13 +121,11 @@ SYSTEMS: dict[str, Callable[[Peers], Decode]] = {
 }
 
 
-def begin(
-    sentences: list[str], system: str
-) -> Callable[[], tuple[float, list[list[int]]]]:
+def begin(sentences: list[str], system: str) -> Callable[[], tuple[float, list]]:
     """Make a system ready; each turn gives the seconds that it took and the outputs."""
     decode = SYSTEMS[system](Peers(sentences))
 
-    def turn() -> tuple[float, list[list[int]]]:
+    def turn() -> tuple[float, list]:
         start = time.perf_counter()
         outputs = decode()
         return time.perf_counter() - start, outputs
@@ -138,7 +135,7 @@ def begin(
 
 def measure(folder: Path, passes: int) -> dict:
     """Measure sentences a second of each; count the outputs that equal ours."""
-    sentences = load(folder).text(TEST)[0][::EVERY]
+    sentences = load(folder).text("test_2016_flickr")[0][::EVERY]
     given, missing = in_turn(partial(begin, sentences), SYSTEMS, passes)
     times = {name: [taken for taken, _ in turns] for name, turns in given.items()}
     outputs = {name: turns[-1][1] for name, turns in given.items()}

@@ -90,16 +90,16 @@ def run_tests(setup: Setup, seconds: float) -> dict:
     }
 
 
-def _one_part(name: str, measure: Callable[[Setup, float], dict]) -> Callable:
-    return lambda setup, seconds: [(name, partial(measure, setup, seconds))]
-
-
 SECTIONS = (
-    Section("tests", 80, _one_part("pytest", run_tests)),
+    Section("tests", 80, lambda *given: [("pytest", partial(run_tests, *given))]),
     Section("training speed", 170, lambda setup, _: training_speed(setup)),
     Section("chapters' tables", 80, lambda setup, _: chapters_tables(setup)),
     Section("trace", 25, lambda setup, _: trace_of_a_step(setup)),
-    Section("training for real", 150, _one_part("Multi30k", train_for_real)),
+    Section(
+        "training for real",
+        150,
+        lambda *given: [("Multi30k", partial(train_for_real, *given))],
+    ),
     Section("search", 35, lambda setup, _: search_speed(setup)),
 )
 

@@ -150,11 +150,7 @@ def memory_by_part(setup: Setup, config: ModelConfig) -> dict:
         activations = setup.allocated() - before
         setup.peak()
         loss = fused_label_smoothed_loss(
-            hidden,
-            model.decoder.embedding.weight,
-            batch.labels,
-            SMOOTHING,
-            batch.real,
+            hidden, model.decoder.embedding.weight, batch.labels, SMOOTHING, batch.real
         ).loss
     logits = setup.peak() - before - activations
     loss.backward()

@@ -34,10 +34,7 @@ import training  # noqa: E402
 
 from results.conditions import commit, processor, versions  # noqa: E402
 
-PARTS = {
-    "training": (training.measure, 4),
-    "decoding": (decoding.measure, 5),
-}
+PARTS = {"training": (training.measure, 4), "decoding": (decoding.measure, 5)}
 """What measures each part, and in how many passes."""
 
 

@@ -7,13 +7,16 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import torch
-from pairs import load, training_batches
 from peers import Marian, Naive, NaiveStep, Ours, marian
 from turns import in_turn
 
-from transformer_lite.batching import Batch
+from transformer_lite.batching import Batch, token_buckets
 from transformer_lite.config import ModelConfig
+from transformer_lite.data.corpora import load_corpus
+from transformer_lite.data.prepare import prepare
+from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.model import Transformer
 from transformer_lite.precision import choose_precision
 
@@ -27,13 +30,30 @@ TRAINERS = {
     "Marian, sdpa": lambda model: Marian(marian(model, "sdpa")),
     "torch.nn.Transformer": lambda model: NaiveStep(Naive(model)),
 }
-BATCHES = 6
+BATCHES, BATCH_TOKENS = 6, 2_048
+
+
+def load(folder: Path) -> PreparedCorpus:
+    """Return Multi30k, prepared at the first call."""
+    if not folder.exists():
+        corpus = load_corpus("multi30k")
+        prepare(corpus, folder, CONFIG.vocab_size, 256, skip_unusable=True)
+    return PreparedCorpus(folder)
+
+
+def training_batches(folder: Path) -> list[Batch]:
+    """Return batches of about 2,048 target tokens, evenly spread over the lengths."""
+    src, tgt = load(folder).ids("train")
+    epoch = token_buckets(src.lengths, tgt.lengths, BATCH_TOKENS, (1, 0))
+    epoch.sort(key=lambda pairs: tgt.lengths[pairs].max())
+    chosen = np.linspace(0, len(epoch) - 1, 2 * BATCHES + 1).astype(int)[1::2]
+    return [Batch.of_pairs(src, tgt, epoch[n]) for n in chosen]
 
 
 def begin(folder: Path, system: str) -> Callable[[], list[float]]:
     """Make a system ready; each turn gives the seconds of a step on every batch."""
     torch.manual_seed(1)
-    model, batches = Transformer(CONFIG), training_batches(load(folder), BATCHES)
+    model, batches = Transformer(CONFIG), training_batches(folder)
     if system.startswith("Marian"):
         check_loss(model, batches[0])
     trainer = TRAINERS[system](model)
@@ -65,7 +85,7 @@ def check_loss(ours: Transformer, batch: Batch) -> None:
 
 def measure(folder: Path, passes: int) -> dict:
     """Measure target tokens a second of each."""
-    batches = training_batches(load(folder), BATCHES)
+    batches = training_batches(folder)
     tokens = sum(batch.tokens for batch in batches)
     systems = [*TRAINERS]
     if choose_precision("auto", torch.device("cpu")) != "bf16":
