@@ -13,9 +13,9 @@
 #                     (the package of the last commit; make colab ONLY=02_background)
 #   make results      make the results that are missing, several hours; it can be stopped
 #                     and started again (make results ONLY='table_3/*' JOBS=2)
-#   make bench        time training and translating side by side with the peers
-#   make gpu          test and time everything on a GPU, in less than ten minutes; it
-#                     installs nothing where PYTHON has what it needs
+#   make bench        time training and translating in turn with the peers
+#   make gpu          test and time everything on a GPU, in nine minutes; it installs
+#                     nothing where PYTHON has what it needs
 #   make clean        remove the environment and everything that was built
 #
 # PYTHON=/path/to/python chooses the interpreter, TESTS=tests/package/test_masks.py a
@@ -99,7 +99,7 @@ bench: $(VENV_BENCH)/.installed
 	$(VENV_BENCH)/bin/python benchmarks/run.py $(ONLY)
 
 # Machines with a GPU come with a torch made for it, and often without a network.
-FOR_GPU := torch, sentencepiece, safetensors, jaxtyping, tqdm, filelock, pytest, hypothesis
+FOR_GPU := torch, sentencepiece, safetensors, sacrebleu, jaxtyping, tqdm, filelock
 gpu:
 	$(PYTHON) -c 'import $(FOR_GPU)' 2>/dev/null || $(MAKE) $(READY)
 	if $(PYTHON) -c 'import $(FOR_GPU)' 2>/dev/null; then $(PYTHON) benchmarks/gpu.py; \

@@ -1,12 +1,10 @@
 """The peers, each with the architecture and the weights of a model of ours.
 
-JoeyNMT and Marian have biases in attention that we have not: theirs are zero at the
-start. Copied weights give equal losses, which `check_losses` holds them to.
+Marian has biases in attention that we have not: they are zero at the start. Copied
+weights give equal losses, which `training.check_loss` holds it to.
 """
 
 import math
-from collections.abc import Iterable
-from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +13,11 @@ from torch.nn import functional as F
 from transformer_lite.attention import MultiHeadAttention
 from transformer_lite.batching import Batch
 from transformer_lite.embeddings import sinusoidal_encoding
+from transformer_lite.layers import DecoderLayer
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
-from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
+from transformer_lite.precision import autocast
+from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite.training.step import Objective, train_step
 
 SMOOTHING = 0.1
@@ -32,102 +32,6 @@ def copy(ours: nn.Module, theirs: nn.Module) -> None:
             theirs.bias.copy_(ours.bias if ours.bias is not None else torch.zeros(1))
     if isinstance(theirs, nn.LayerNorm):
         theirs.eps = ours.eps
-
-
-def copy_all(pairs: Iterable[tuple[nn.Module, nn.Module]]) -> None:
-    """Copy every pair of modules."""
-    for ours, theirs in pairs:
-        copy(ours, theirs)
-
-
-# JoeyNMT
-
-
-class Ids:
-    """What JoeyNMT asks a vocabulary."""
-
-    pad_index, bos_index, eos_index, unk_index = PAD, BOS, EOS, UNK
-    sep_index, specials, lang_tags = None, (), ()
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def __len__(self) -> int:
-        """Return the number of tokens."""
-        return self.size
-
-
-def joeynmt(ours: Transformer) -> nn.Module:
-    """Return JoeyNMT's post-norm Transformer; its one dropout is everywhere."""
-    from joeynmt.model import build_model
-
-    config = ours.config
-    side = {
-        "type": "transformer",
-        "hidden_size": config.d_model,
-        "ff_size": config.d_ff,
-        "num_layers": config.num_layers,
-        "num_heads": config.num_heads,
-        "dropout": config.dropout,
-        "layer_norm": "post",
-        "embeddings": {"embedding_dim": config.d_model, "scale": True},
-    }
-    settings = {
-        "encoder": side,
-        "decoder": side,
-        "tied_embeddings": True,
-        "tied_softmax": True,
-        "initializer": "xavier_uniform",
-        "embed_initializer": "xavier_uniform",
-    }
-    vocabulary = Ids(config.vocab_size)
-    model = build_model(settings, vocabulary, vocabulary)
-    model.loss_function = ("crossentropy", SMOOTHING)
-    with torch.no_grad():
-        model.src_embed.lut.weight.copy_(ours.encoder.embedding.weight)
-    for own, other in zip(ours.encoder.layers, model.encoder.layers, strict=True):
-        _joeynmt_attention(own.self_attention, other.src_src_att)
-        copy(own.after_self_attention.norm, other.layer_norm)
-        _joeynmt_feed_forward(own, other)
-    for own, other in zip(ours.decoder.layers, model.decoder.layers, strict=True):
-        _joeynmt_attention(own.self_attention, other.trg_trg_att)
-        copy(own.after_self_attention.norm, other.x_layer_norm)
-        _joeynmt_attention(own.cross_attention, other.src_trg_att)
-        copy(own.after_cross_attention.norm, other.dec_layer_norm)
-        _joeynmt_feed_forward(own, other)
-    return model
-
-
-def _joeynmt_attention(own: MultiHeadAttention, other: nn.Module) -> None:
-    theirs = (other.q_layer, other.k_layer, other.v_layer, other.output_layer)
-    copy_all(zip((own.w_q, own.w_k, own.w_v, own.w_o), theirs, strict=True))
-
-
-def _joeynmt_feed_forward(own: nn.Module, other: nn.Module) -> None:
-    copy(own.feed_forward.w_1, other.feed_forward.pwff_layer[0])
-    copy(own.feed_forward.w_2, other.feed_forward.pwff_layer[3])
-    copy(own.after_feed_forward.norm, other.feed_forward.layer_norm)
-
-
-def residual_dropout_only(model: nn.Module) -> nn.Module:
-    """Return JoeyNMT's model without the two dropouts that the others lack."""
-    for module in model.modules():
-        if hasattr(module, "pwff_layer"):
-            module.pwff_layer[2].p = 0.0
-        elif hasattr(module, "k_layer"):
-            module.dropout.p = 0.0
-    return model
-
-
-def joeynmt_batch(src_ids: Tensor) -> SimpleNamespace:
-    """Return source ids as JoeyNMT's batch."""
-    return SimpleNamespace(
-        src=src_ids,
-        src_length=(src_ids != PAD).sum(dim=1),
-        src_mask=(src_ids != PAD)[:, None],
-        has_trg=False,
-        trg_prompt_mask=None,
-    )
 
 
 # Hugging Face Marian
@@ -167,28 +71,26 @@ def marian(ours: Transformer, attention: str) -> nn.Module:
             side.embed_tokens.weight = inner.shared.weight
             side.embed_positions.weight.copy_(encoding)
     model.lm_head.weight = inner.shared.weight
-    for own, other in zip(ours.encoder.layers, inner.encoder.layers, strict=True):
+    for own, other in zip(
+        [*ours.encoder.layers, *ours.decoder.layers],
+        [*inner.encoder.layers, *inner.decoder.layers],
+        strict=True,
+    ):
         _marian_attention(own.self_attention, other.self_attn)
         copy(own.after_self_attention.norm, other.self_attn_layer_norm)
-        _marian_feed_forward(own, other)
-    for own, other in zip(ours.decoder.layers, inner.decoder.layers, strict=True):
-        _marian_attention(own.self_attention, other.self_attn)
-        copy(own.after_self_attention.norm, other.self_attn_layer_norm)
-        _marian_attention(own.cross_attention, other.encoder_attn)
-        copy(own.after_cross_attention.norm, other.encoder_attn_layer_norm)
-        _marian_feed_forward(own, other)
+        if isinstance(own, DecoderLayer):
+            _marian_attention(own.cross_attention, other.encoder_attn)
+            copy(own.after_cross_attention.norm, other.encoder_attn_layer_norm)
+        copy(own.feed_forward.w_1, other.fc1)
+        copy(own.feed_forward.w_2, other.fc2)
+        copy(own.after_feed_forward.norm, other.final_layer_norm)
     return model
 
 
 def _marian_attention(own: MultiHeadAttention, other: nn.Module) -> None:
     theirs = (other.q_proj, other.k_proj, other.v_proj, other.out_proj)
-    copy_all(zip((own.w_q, own.w_k, own.w_v, own.w_o), theirs, strict=True))
-
-
-def _marian_feed_forward(own: nn.Module, other: nn.Module) -> None:
-    copy(own.feed_forward.w_1, other.fc1)
-    copy(own.feed_forward.w_2, other.fc2)
-    copy(own.after_feed_forward.norm, other.final_layer_norm)
+    for ours, peer in zip((own.w_q, own.w_k, own.w_v, own.w_o), theirs, strict=True):
+        copy(ours, peer)
 
 
 # torch.nn.Transformer, as a tutorial would use it
@@ -249,45 +151,21 @@ class Ours:
 
 
 class Peer:
-    """A peer's training step; its optimizer and its loss are its own."""
+    """A peer's training step; its model, its optimizer and its loss are its own."""
 
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
     clips = True
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Return the mean loss of a batch."""
-        raise NotImplementedError
+    precision = "fp32"
 
     def step(self, batch: Batch) -> None:
         """Take the step."""
-        self.loss(batch).backward()
+        device = next(self.model.parameters()).device
+        with autocast(self.precision, device):
+            loss = self.loss(batch.to(device))
+        loss.backward()
         if self.clips:
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
-
-
-class JoeyNMT(Peer):
-    """JoeyNMT's: Adam, the summed loss over the tokens, gradients clipped."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self.optimizer = torch.optim.Adam(model.parameters(), RATE, betas=(0.9, 0.98))
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Return the mean loss."""
-        source = joeynmt_batch(batch.src_ids)
-        summed, *_ = self.model(
-            return_type="loss",
-            src=source.src,
-            src_length=source.src_length,
-            src_mask=source.src_mask,
-            trg_input=batch.tgt_input,
-            trg=batch.labels,
-            trg_mask=(batch.labels != PAD)[:, None],
-        )
-        return summed / batch.tokens
 
 
 class Marian(Peer):

@@ -40,7 +40,7 @@ def _recording(results: dict) -> str:
             f"{_conditions(part)} 6 batches with {part['tokens']:,} target tokens, "
             f"best and median of {part['passes']} passes, interleaved.",
             "",
-            *_table(part, 0, "note", TRAINING_NOTES),
+            *table(part, 0, "note", TRAINING_NOTES),
         ]
     if part := results.get("decoding"):
         tokens = part["output_tokens_per_sentence"]
@@ -52,23 +52,12 @@ def _recording(results: dict) -> str:
             f"length penalty, {tokens:.1f} tokens an output; best and median of "
             f"{part['passes']} passes, interleaved.",
             "",
-            *_table(part, 1, "equal outputs", equal),
-        ]
-    if part := results.get("length"):
-        parts += [
-            "#### Cost of a token, by its place in the output",
-            "",
-            f"{_conditions(part)} After {part['lengths'][-1]} tokens a step costs "
-            f"{part['cached_last_over_first']:.1f} times what it costs at the start.",
-            "",
-            "![Milliseconds a token over the tokens before it: with the cache the line "
-            "rises slowly, without it steeply](length_cost.png)",
-            "",
+            *table(part, 1, "equal outputs", equal),
         ]
     return "\n".join(parts)
 
 
-def _table(
+def table(
     part: dict, digits: int, heading: str, notes: Mapping[str, object]
 ) -> list[str]:
     """Return a table of rates, ours the first, with a note on each system."""
@@ -78,8 +67,13 @@ def _table(
         "|---|---:|---:|---:|---|",
         *(
             f"| {name} | {rate['best']:,.{digits}f} | {rate['median']:,.{digits}f} | "
-            f"{ours / rate['best']:.2f} × | {notes[name]} |"
+            f"{rate.get('ours_is_faster_by', ours / rate['best']):.2f} × | "
+            f"{notes[name]} |"
             for name, rate in part["rates"].items()
+        ),
+        *(
+            f"| {name} | – | – | – | {reason} |"
+            for name, reason in part.get("missing", {}).items()
         ),
         "",
     ]
@@ -90,9 +84,10 @@ def _conditions(part: dict) -> str:
     versions = ", ".join(
         f"{name} {number}" for name, number in part["versions"].items()
     )
+    busy = f" (load average {load:.0f})" if (load := part.get("load_average")) else ""
     return (
         f"{part['date']}, commit {part['commit'] or 'not recorded'}, {part['cores']} "
-        f"cores, Python {part['python']}, {versions}; {part['data']}."
+        f"cores{busy}, Python {part['python']}, {versions}; {part['data']}."
     )
 
 

@@ -37,6 +37,16 @@ def commit(code: Iterable[str] = CODE) -> str:
     return f"{name}-dirty" if _git("status", "--porcelain", "--", *code) else name
 
 
+def recorded_commit() -> str | None:
+    """Return the commit, or where no history has travelled along what COMMIT says."""
+    if named := os.environ.get("COMMIT"):
+        return named
+    try:
+        return commit()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def require_clean() -> str:
     """Return the commit, after checking that the code is as it was committed.
 

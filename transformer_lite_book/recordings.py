@@ -28,6 +28,8 @@ DIGEST = FOLDER / "results.json"
 """Written by book/tools/make_results.py from the files in results/."""
 HEADS = FOLDER / "heads.safetensors"
 """Five small translators of the toy corpus, whose script results/README.md names."""
+GPU = FOLDER / "gpu.json"
+"""Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
 """The small translators were trained on the first of `pronoun_pairs`, this many."""
 
@@ -51,6 +53,24 @@ def stored_decoding(split: str) -> dict[str, dict[str, Any]]:
         ValueError: It was not decoded.
     """
     return _stored("decoding", split)
+
+
+def gpu_measurements() -> dict[str, dict[str, Any]] | None:
+    """Return what was measured on a GPU, by section and part; None if nothing was.
+
+    Section "conditions" says when, and on which GPU. A part that failed or was left out
+    has "error" or "left_out" in place of its numbers. One that the time did not reach
+    is missing. A chapter says "not measured yet" for each of them.
+
+    Raises:
+        ValueError: The file is that of a trial at a tiny size.
+    """
+    if not GPU.exists():
+        return None
+    measured = json.loads(GPU.read_text(encoding="utf-8"))
+    if measured["conditions"]["is_tiny"]:
+        raise ValueError(f"{GPU}: a trial at a tiny size; give that of a real GPU")
+    return measured
 
 
 def _stored(kind: str, name: str) -> Any:

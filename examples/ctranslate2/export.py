@@ -18,9 +18,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import ctranslate2  # before torch: see README.md, "PyTorch in the same process"
 import numpy as np
 import torch
-from ctranslate2.specs import TransformerSpec
 from torch import Tensor, nn
 
 from transformer_lite.inference.translator import Translator
@@ -43,7 +43,7 @@ def export_ctranslate2(translator: Translator, out: Path) -> None:
             f"d_k = {config.d_k}, d_v = {config.d_v}: CTranslate2 computes heads of "
             f"width d_model / num_heads = {d_head} alone; train a model of such heads"
         )
-    spec = TransformerSpec.from_config(
+    spec = ctranslate2.specs.TransformerSpec.from_config(
         config.num_layers, config.num_heads, pre_norm=False
     )
     _fill_stack(spec.encoder, spec.encoder.embeddings[0], model.encoder)

@@ -1,5 +1,6 @@
 """An exported model translates as the model of the package."""
 
+import os
 import re
 import subprocess
 import sys
@@ -76,7 +77,7 @@ def test_scores_of_tokens_are_equal_with_learned_positions(translator, tmp_path)
 
 def test_the_program_in_the_readme_translates(exported, translator):
     text = (HERE / "README.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    program, *_ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     shown = subprocess.run(
         [sys.executable, "-c", program],
         check=True,
@@ -86,6 +87,26 @@ def test_the_program_in_the_readme_translates(exported, translator):
     ).stdout
     expected = translator.translate("A dog runs.", SearchConfig(alpha=0.0))
     assert shown == f"{expected}\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's loader")
+@pytest.mark.parametrize(
+    ("imports", "is_shared"),
+    [("ctranslate2, torch", False), ("torch, ctranslate2", True), ("export", False)],
+)
+def test_imported_before_pytorch_it_keeps_an_openmp_of_its_own(
+    imports, is_shared, tmp_path
+):
+    subprocess.run(
+        [sys.executable, "-c", f"import {imports}"],
+        check=True,
+        cwd=HERE,
+        env={**os.environ, "LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": tmp_path / "log"},
+    )
+    (log,) = tmp_path.iterdir()
+    users = r"(libctranslate2|libtorch_cpu)\S* \[0\] to (\S+) .*`GOMP_parallel'"
+    openmp = dict(re.findall(users, log.read_text(encoding="utf-8")))
+    assert (len({*openmp.values()}) == 1) == is_shared
 
 
 @pytest.mark.parametrize("width", [{"d_k": 11}, {"d_v": 11}])

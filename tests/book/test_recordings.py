@@ -13,6 +13,7 @@ from transformer_lite.tokenizer import PAD
 from transformer_lite_book import recordings
 from transformer_lite_book.recordings import (
     TRAIN_PAIRS,
+    gpu_measurements,
     pronoun_pairs,
     stored_decoding,
     stored_runs,
@@ -33,6 +34,18 @@ def test_an_experiment_has_a_run_for_each_seed():
         stored_runs("table_4")
     with pytest.raises(ValueError, match="newstest; there are valid, test"):
         stored_decoding("newstest")
+
+
+def test_what_no_gpu_has_measured_is_none(tmp_path, monkeypatch):
+    file = tmp_path / "gpu.json"
+    monkeypatch.setattr(recordings, "GPU", file)
+    assert gpu_measurements() is None
+    measured = {"conditions": {"is_tiny": False}, "search": {"base": {}}}
+    file.write_text(json.dumps(measured))
+    assert gpu_measurements() == measured
+    file.write_text('{"conditions": {"is_tiny": true}}')
+    with pytest.raises(ValueError, match="a trial at a tiny size; give that of a real"):
+        gpu_measurements()
 
 
 def test_there_are_five_models_that_differ_and_drop_nothing(models):

@@ -17,8 +17,6 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pooch
-
 from transformer_lite.data.tatoeba import read_archive, split_pairs
 from transformer_lite.data.toy import generate_pairs
 from transformer_lite.tokenizer import RESERVED
@@ -274,6 +272,8 @@ def published_file(folder: str, name: str, mirrors: Iterable[str] = ()) -> Path:
                 "have it downloaded"
             )
         return path
+    import pooch  # which a machine without a network may lack
+
     failures = []
     for mirror in mirrors:
         try:

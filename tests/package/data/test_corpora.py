@@ -6,6 +6,7 @@ import sys
 from itertools import count
 from types import SimpleNamespace
 
+import pooch
 import pytest
 
 from transformer_lite.data import corpora
@@ -166,7 +167,7 @@ def multi30k(tmp_path, monkeypatch):
     sums = {name: hashlib.sha256(text[name]).hexdigest() for name in text}
     monkeypatch.setattr(corpora, "MULTI30K_SHA256", sums)
     monkeypatch.setenv(DATA_VARIABLE, str(folder.parent))
-    monkeypatch.setattr(corpora.pooch, "retrieve", no_network)
+    monkeypatch.setattr(pooch, "retrieve", no_network)
     return folder
 
 
@@ -203,7 +204,7 @@ def server(multi30k, tmp_path, monkeypatch):
         return str(tmp_path / fname)
 
     monkeypatch.delenv(DATA_VARIABLE)
-    monkeypatch.setattr(corpora.pooch, "retrieve", retrieve)
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
     return SimpleNamespace(answers=answers, asked=asked, text=multi30k)
 
 
