@@ -107,7 +107,7 @@ def main() -> None:
         folder = Path(name)
         write_corpus(folder / "train", arguments.pairs, seed=1)
         write_corpus(folder / "valid", 1000, seed=1)
-        command = [sys.executable, "-m", "transformer_lite", "prepare", "files"]
+        command = [sys.executable, "-m", "transformer_lite", "prepare-files"]
         command += ["--source", "en", "--target", "de", "--out", str(folder / "out")]
         command += ["--vocab-size", str(VOCAB_SIZE), "--max-length", "1000"]
         for split in ("train", "valid"):

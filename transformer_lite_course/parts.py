@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.files import renamed_when_whole
 
 SKELETON = Path(__file__).with_name("my_transformer")
 """Every part with signatures and docstrings, and no body."""
@@ -65,7 +65,7 @@ def write_skeleton(folder: Path) -> None:
     Raises:
         ValueError: The folder exists.
     """
-    with new_folder(folder) as new:
+    with renamed_when_whole(folder) as new:
         for file in ("__init__", *PARTS):
             shutil.copyfile(SKELETON / f"{file}.py", new / f"{file}.py")
 

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int8
 from torch import Tensor
 
 from transformer_lite.page import EXPLORER
-from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.files import renamed_when_whole
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import Weights, read_weights
 from transformer_lite.tokenizer import Tokenizer
@@ -66,7 +66,7 @@ def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
         ValueError: The folder holds no run, or `out` is already there.
     """
     model = exported(run, weights)
-    with new_folder(out) as folder:
+    with renamed_when_whole(out) as folder:
         write_files(model, folder)
 
 
