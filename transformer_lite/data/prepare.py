@@ -155,18 +155,19 @@ def _learned_vocabulary(
         if not skip_unusable:  # a pair that is too long will be an error
             return tokenizer, too_long
         pairs = _UsablePairs(corpus, "train", "lengths", skip_unusable, too_long)
-        longer = {
-            number
-            for number, pair in pairs.numbered()
-            if any(
-                # A sentence has no more tokens than characters, and one for a space.
+        longer, any_shorter = set(), False
+        for number, pair in pairs.numbered():
+            # A sentence has no more tokens than characters, and one for a space.
+            is_longer = any(
                 len(text) >= max_length and len(tokenizer.encode(text)) > max_length
                 for text in corpus.encodable(pair)
             )
-        }
-        if not longer:
-            return tokenizer, too_long
+            if is_longer:
+                longer.add(number)
+            any_shorter |= not is_longer
         too_long |= longer
+        if not (longer and any_shorter):
+            return tokenizer, too_long
 
 
 def _write_split(

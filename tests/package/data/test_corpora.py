@@ -6,6 +6,7 @@ import sys
 from itertools import count
 from types import SimpleNamespace
 
+import pooch
 import pytest
 
 from transformer_lite.data import corpora
@@ -72,7 +73,7 @@ WHOLE = gzip.compress(b"(S (NN line) (NN long) (JJ enough))\n" * 30)
     [
         ("a.txt", b"", "empty; give a file with"),
         ("a.txt", None, "no such file; check the path"),
-        (".", None, "cannot be read .*; give a text file"),
+        (".", None, "a folder; give a text file"),
         ("a.gz", b"not compressed\n", "cannot be read .*; give a text file"),
         ("a.gz", WHOLE[:-9], "cannot be read .*; give a text file"),
         ("a.gz", WHOLE[:10] + b"\xff" * 5 + WHOLE[15:], "cannot be read .*; give"),
@@ -115,6 +116,8 @@ def test_a_line_that_is_no_pair_is_unusable_and_has_a_place(tmp_path, line, mess
 
 def test_a_corpus_of_ones_own_has_the_splits_given(tmp_path):
     two, one = (tmp_path / "a", tmp_path / "b"), (tmp_path / "c",)
+    for path in two + one:
+        path.touch()
     corpus = corpus_of_files({"train": two, "valid": one}, ("en", "ko"))
     splits = {"train": TextFiles(two), "valid": TextFiles(one)}
     assert (corpus.splits, corpus.languages) == (splits, ("en", "ko"))
@@ -166,7 +169,7 @@ def multi30k(tmp_path, monkeypatch):
     sums = {name: hashlib.sha256(text[name]).hexdigest() for name in text}
     monkeypatch.setattr(corpora, "MULTI30K_SHA256", sums)
     monkeypatch.setenv(DATA_VARIABLE, str(folder.parent))
-    monkeypatch.setattr(corpora.pooch, "retrieve", no_network)
+    monkeypatch.setattr(pooch, "retrieve", no_network)
     return folder
 
 
@@ -203,7 +206,7 @@ def server(multi30k, tmp_path, monkeypatch):
         return str(tmp_path / fname)
 
     monkeypatch.delenv(DATA_VARIABLE)
-    monkeypatch.setattr(corpora.pooch, "retrieve", retrieve)
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
     return SimpleNamespace(answers=answers, asked=asked, text=multi30k)
 
 

@@ -6,11 +6,11 @@ import unicodedata
 import zipfile
 from itertools import combinations
 
+import pooch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_lite.data import corpora
 from transformer_lite.data.corpora import DATA_VARIABLE, load_corpus
 from transformer_lite.data.tatoeba import LARGEST_GROUP, split_pairs
 
@@ -95,7 +95,7 @@ def serve(tmp_path, monkeypatch):
         return str(tmp_path / fname)
 
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    monkeypatch.setattr(corpora.pooch, "retrieve", retrieve)
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
     serve.asked = asked
     return serve
 
