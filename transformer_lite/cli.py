@@ -464,21 +464,19 @@ def _recipes() -> list[str]:
 @contextmanager
 def _signals_as_interrupts() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up."""
-    before = {}
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)  # Windows has no SIGHUP
-        # What is ignored, as nohup asks, stays so. Only a main thread sets handlers.
-        if number and signal.getsignal(number) is signal.SIG_DFL and _is_main_thread():
-            before[number] = signal.signal(number, signal.default_int_handler)
+    is_main = threading.current_thread() is threading.main_thread()
+    names = ("SIGTERM", "SIGHUP") if is_main else ()  # others may set no handlers
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in numbers
+        if signal.getsignal(number) is signal.SIG_DFL  # and not ignored, as by nohup
+    }
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _is_for_users(error: Exception) -> bool:
