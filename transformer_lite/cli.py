@@ -233,7 +233,7 @@ def translate(
     """
     run = find_run(folder)
     beam_size = search.config(run).beam_size
-    if not 1 <= (n_best or 1) <= beam_size:
+    if n_best is not None and not 1 <= n_best <= beam_size:
         raise ValueError(
             f"--n-best {n_best} is impossible; give 1 to {beam_size}, the beam size "
             "(--beam)"
@@ -272,17 +272,13 @@ def translate(
         outputs = translator.stream(blocks, warn, n_best or 1)
         # On a terminal a progress bar would come between the lines of the output.
         quiet = target.isatty() or not sys.stderr.isatty()
-        for number, best in enumerate(
-            tqdm(outputs, unit="line", delay=5, disable=quiet)
-        ):
-            lines = [output.text for output in best]
-            if n_best:
-                lines = [
-                    f"{number} ||| {text} ||| F0= {log_prob:.6f} ||| {score:.6f}"
-                    for text, log_prob, score in best
-                ]
-            # In UTF-8 as the input is, whatever the terminal's language.
-            target.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        outputs = tqdm(outputs, unit="line", delay=5, disable=quiet)
+        for number, best in enumerate(outputs):
+            for text, log_prob, score in best:
+                if n_best:
+                    text = f"{number} ||| {text} ||| F0= {log_prob:.6f} ||| {score:.6f}"
+                # In UTF-8 as the input is, whatever the terminal's language.
+                target.write(text.encode("utf-8") + b"\n")
             target.flush()
     if unusable:
         sys.exit(1)

@@ -483,9 +483,25 @@ def test_a_run_that_is_not_whole_is_named(begun, capsys, stdin, verb):
     assert re.search(rf"{begun / 'checkpoints'}: .*checkpoint.*;", shown)
 
 
+def test_the_n_best_are_written_with_their_scores(trained, capsys, stdin):
+    stdin(b"the red dog\n\n")
+    run("translate", trained, "--n-best", 2, "--beam", 3)
+    best, second, empty = capsys.readouterr().out.splitlines()
+    fields = [line.split(" ||| ") for line in (best, second)]
+    assert [field[0] for field in fields] == ["0", "0"]
+    assert fields[0][1] == translations(trained, ["the red dog"])[0] != fields[1][1]
+    scores = [float(field[3]) for field in fields]
+    assert scores == sorted(scores, reverse=True)
+    log_probs = [float(field[2].removeprefix("F0= ")) for field in fields]
+    assert all(a < b < 0 for a, b in zip(log_probs, scores, strict=True))
+    assert empty == "1 |||  ||| F0= 0.000000 ||| 0.000000"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ("{run} {text} --n-best 0", "--n-best 0 is impossible; give 1 to 4, the beam"),
+        ("{run} {text} --n-best 3 --beam 2", "--n-best 3 is impossible; give 1 to 2"),
         ("{run} no.txt", "no.txt: no such file; give a text file, or pipe text in"),
         ("{run} {run}", "a folder; give a text file, or pipe text in"),
         (
