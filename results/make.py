@@ -19,9 +19,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Literal
 from unittest.mock import patch
 
 import tyro
+from tyro.conf import OmitArgPrefixes
 
 from results import decoding, evidence, treebank_files
 from results.conditions import ROOT, checksums, commit, require_clean
@@ -31,17 +33,39 @@ from results.runs import CORPORA, GPU_RUNS, RUNS, Run
 from transformer_lite import cli, optimizer
 from transformer_lite.config import Recipe
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.data.verbs import Preparation
 from transformer_lite.optimizer import noam_rate
 from transformer_lite.parsing.evaluation import validation_samples
+from transformer_lite.parsing.treebank import corpus_of_trees
+from transformer_lite.parsing.trees import TreeForm
 from transformer_lite.runs.files import only_process, sha256_of
 from transformer_lite.runs.folder import RunFolder, find_run
 from transformer_lite.training.run import train_recipe
+
+TREES = Preparation(max_length=2000)
 
 STOPPED = 130
 """Exit status of a run that a signal stopped."""
 
 STAGE = 2_500
 """So many steps a run takes before it is asked whether its perplexity is flat."""
+
+
+def prepare_trees(
+    *,
+    out: Path,
+    source: str,
+    train: tuple[Path, ...],
+    valid: tuple[Path, ...],
+    test: tuple[Path, ...],
+    leaves: Literal["tags", "XX", "words"] = "tags",
+    plain_closing: bool = False,
+    preparation: OmitArgPrefixes[Preparation] = TREES,
+) -> None:
+    """Prepare trees, also in forms that the command line does not offer."""
+    given = {"train": train, "valid": valid, "test": test}
+    form = TreeForm(leaves, closing_labels=not plain_closing)
+    preparation.write(out, lambda: corpus_of_trees(given, source, form))
 
 
 def prepare(corpus: str) -> None:
@@ -56,7 +80,10 @@ def prepare(corpus: str) -> None:
             trees = treebank_files.FOLDER / name
             if f"{trees}/" in command and not trees.exists():
                 treebank_files.get(name, trees)
-        tyro.cli(cli.prepare, args=[*command.split(), "--out", str(folder)])
+        verb, words = cli.prepare, [*command.split(), "--out", str(folder)]
+        if words[0] == "trees":
+            verb, words = prepare_trees, words[1:]
+        tyro.cli(verb, args=words)
     made = checksums(PreparedCorpus(folder)).items()
     for run in (*RUNS, *GPU_RUNS):
         if run.corpus == corpus and run.result.exists():

@@ -26,7 +26,7 @@ from transformer_lite.inference.translator import Translator
 from transformer_lite.parsing.brackets import score_brackets
 from transformer_lite.parsing.parser import Parser, with_leaves
 from transformer_lite.parsing.trees import TREES_WITH_WORDS
-from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.files import renamed_when_whole
 from transformer_lite.runs.folder import PRETRAINED, RunFolder
 from transformer_lite.runs.weights import in_8_bits, read_weights, save_weights
 
@@ -88,7 +88,7 @@ The mean of the last {checkpoints} checkpoints of the run
 curve are. To make one yourself{same}:
 
 ```sh
-{get}transformer-lite prepare {prepare} --out data/{name}
+{get}transformer-lite {prepare} --out data/{name}
 transformer-lite train {recipe} --data data/{name}
 ```
 {rounds}"""
@@ -168,7 +168,7 @@ def release(run: Run, out: Path) -> None:
             "edition it is, and on what terms"
         )
     weights = read_weights(folder.average)
-    with new_folder(out) as partial:
+    with renamed_when_whole(out) as partial:
         small = RunFolder(partial)
         for path in (folder.corpus, folder.tokenizer):
             shutil.copyfile(path, partial / path.name)
@@ -201,7 +201,7 @@ def release(run: Run, out: Path) -> None:
             run=run.name,
             link=LINK,
             get=GET if kind == "parser" else "",
-            prepare=CORPORA[run.corpus],
+            prepare=f"prepare {CORPORA[run.corpus]}".replace(" trees", "-trees"),
             recipe=run.recipe
             + "".join(
                 f" --{table}.{name.replace('_', '-')} {value}"

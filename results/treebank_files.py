@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_lite.data.corpora import DATA_VARIABLE, published_file
-from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.files import renamed_when_whole
 
 FOLDER = Path("data/treebanks")
 
@@ -164,7 +164,7 @@ def get(name: str, out: Path) -> None:
     Raises:
         ValueError: The folder exists, or the trees cannot be had.
     """
-    with new_folder(out) as folder:
+    with renamed_when_whole(out) as folder:
         for split in SPLITS:
             (folder / f"{split}.mrg").write_text(TREEBANKS[name].text(split), "utf-8")
 

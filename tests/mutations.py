@@ -262,38 +262,48 @@ FAULTS = {
         ),
         Fault(
             "extensions belong to the wrong beam",
-            "return best, index // vocab, index % vocab",
-            "return best, index % log_probs.size(1), index % vocab",
+            "return Extensions(best, index // vocab, index % vocab)",
+            "return Extensions(best, index % log_probs.size(1), index % vocab)",
         ),
         Fault(
             "the state does not follow the beams",
-            "state = state.reorder(beams)",
+            "state = state.reorder(extended)",
             "state = state",
         ),
         Fault(
             "EOS is not counted in the length penalty",
-            "ended.double() / length_penalty(length, alpha)",
-            "ended.double() / length_penalty(length - 1, alpha)",
+            "ended.double() / length_penalty(beams.ids.size(2), alpha)",
+            "ended.double() / length_penalty(beams.ids.size(2) - 1, alpha)",
         ),
         Fault(
             "a search stops at the first finished output",
-            "(num_finished < beam_size)",
-            "(num_finished < 1)",
+            "is_open &= beams.num_finished < beam_size",
+            "is_open &= beams.num_finished < 1",
         ),
         Fault(
             "a search stops while a longer output could win",
-            "[length_penalty(limit, alpha) for limit in limits]",
-            "[1.0 for limit in limits]",
+            "[length_penalty(n, alpha) for n in limits]",
+            "[1.0 for n in limits]",
         ),
         Fault(
             "a finished sentence goes on",
-            "(best > -math.inf) & is_open[:, None]",
-            "(best > -math.inf)",
+            "& (log_probs > -math.inf) & has_room",
+            "& (log_probs > -math.inf)",
         ),
         Fault(
             "outputs have no end",
-            "must_end = max_lengths[sentences] == length",
-            "must_end = max_lengths[sentences] < 0",
+            "must_end = max_lengths[beams.sentences] == length",
+            "must_end = max_lengths[beams.sentences] < 0",
+        ),
+        Fault(
+            "a search stops when the best output is sure, and not the n best",
+            "at_best > beams.best_scores[:, -1]",
+            "at_best > beams.best_scores[:, 0]",
+        ),
+        Fault(
+            "the n best are the first n",
+            "key=lambda o: o.score, reverse=True",
+            "key=lambda o: 0",
         ),
     ],
     # Training (Section 5)
@@ -408,8 +418,14 @@ FAULTS = {
     "transformer_lite/data/prepare.py": [
         Fault(
             "the vocabulary is learned from the validation text",
-            'pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable)',
-            'pairs = _UsablePairs(corpus, "valid", "vocabulary", skip_unusable)',
+            '(corpus, "train", "vocabulary", skip_unusable, too_long)',
+            '(corpus, "valid", "vocabulary", skip_unusable, too_long)',
+        ),
+        Fault(
+            "the vocabulary is learned from pairs that are left out",
+            '(corpus, "train", "vocabulary", skip_unusable, too_long)',
+            '(corpus, "train", "vocabulary", skip_unusable)',
+            "package/data/test_verbs.py",
         ),
         Fault(
             "a sentence that is too long is kept",
@@ -451,15 +467,41 @@ FAULTS = {
         ),
         Fault(
             "outputs that are no trees cost nothing",
-            "f1_all=_percent(2 * correct, found + expected_of_all)",
-            "f1_all=_percent(2 * correct, found + expected)",
+            "f1_all=_percent(2 * correct, written + expected_of_all)",
+            "f1_all=_percent(2 * correct, written + expected)",
         ),
     ],
     "transformer_lite/inference/translator.py": [
         Fault(
             "translations come in the order of their lengths",
-            "                found[i] = output\n",
-            "                found[found.index(Hypothesis([], 0.0, 0.0))] = output\n",
+            "                outputs[i] = best\n",
+            "                outputs[outputs.index([Hypothesis([], 0, 0)])] = best\n",
+        ),
+    ],
+    "transformer_lite/inference/lines.py": [
+        Fault(
+            "a reader waits for more than one line",
+            "file.read1(READ_BYTES)",
+            "file.read(READ_BYTES)",
+        ),
+    ],
+    "transformer_lite/runs/files.py": [
+        Fault(
+            "an output may replace an input",
+            "if source == target or source in target.parents:",
+            "if False:",
+            "package/test_nothing_is_lost.py",
+        ),
+        Fault(
+            "a link becomes a file",
+            "    target = path.resolve()\n    partial = partial_file(target)\n",
+            "    target = path\n    partial = partial_file(target)\n",
+        ),
+        Fault(
+            "what another process fills is deleted",
+            '                with only_process(folder / LOCK, "in use"):\n'
+            "                    rmtree(folder)\n",
+            "                rmtree(folder)\n",
         ),
     ],
     # The page

@@ -12,131 +12,50 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/package/test_cli.py
 """
 
-import codecs
+import io
 import json as json_format
 import os
-import re
+import signal
 import sys
+import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
-from functools import partial
 from importlib.metadata import entry_points
-from inspect import getdoc
+from itertools import count
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    BinaryIO,
-    Literal,
-    get_args,
-    get_type_hints,
-)
+from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 from tqdm import tqdm
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from transformer_lite import __version__
-from transformer_lite.config import RECIPES, Recipe, load_recipe, recipe_from_dict
-from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS, TreeForm
-from transformer_lite.runs.files import require_new, require_writable, write_whole
-from transformer_lite.runs.folder import RunFolder, find_run
+from transformer_lite.config import (
+    RECIPES,
+    Recipe,
+    SearchConfig,
+    load_recipe,
+    recipe_from_dict,
+)
+from transformer_lite.data.verbs import prepare, prepare_files
+from transformer_lite.inference.lines import lines_in, lines_out
+from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
+from transformer_lite.parsing.verbs import prepare_trees
+from transformer_lite.runs.files import require_new, require_outputs, write_whole
+from transformer_lite.runs.folder import PRETRAINED, RunFolder, find_run
+from transformer_lite.tokenizer import Tokenizer, is_blank
+
+DEBUG = "TRANSFORMER_LITE_DEBUG"
+"""Environment variable: if it is set, an error shows its traceback."""
 
 INTERRUPTED = 130
 """Exit status of a program that Ctrl-C ended, as shells report it."""
 
-VOCAB_SIZES = {"toy": 500, "multi30k": 4000, "wmt14": 37_000}
-"""Default sizes of the vocabulary; 8000 for every other corpus."""
-
-
-def prepare(
-    corpus: Positional[
-        Literal["toy", "multi30k", "tatoeba", "wmt14", "files", "trees"]
-    ],
-    /,
-    *,
-    out: Path,
-    source: str | None = None,
-    target: str | None = None,
-    train: tuple[Path, ...] = (),
-    valid: tuple[Path, ...] = (),
-    test: tuple[Path, ...] = (),
-    leaves: Literal["tags", "XX", "words"] = "tags",
-    plain_closing: FlagCreatePairsOff[bool] = False,
-    vocab_size: int | None = None,
-    vocabulary: str | None = None,
-    max_length: int | None = None,
-    skip_unusable: FlagCreatePairsOff[bool] = False,
-) -> None:
-    """Get a corpus, learn its vocabulary, write its sentences as ids.
-
-    Args:
-        corpus: A corpus by name, or "files" or "trees" for your own.
-        out: Folder to make.
-        source: Code of the source language, by default en. Multi30k and wmt14 have en,
-            de and fr; tatoeba has many more, such as ko and zh. For "files" and "trees"
-            name it yourself.
-        target: Code of the target language, likewise; by default de.
-        train: Your training files: source and target, one sentence a line; or one file
-            with a tab between source and target. For "trees" any number of files in
-            brackets.
-        valid: Your validation files.
-        test: Your test files, if you have any.
-        leaves: What stands for each word of a tree: its part-of-speech tag, XX, or the
-            word itself.
-        plain_closing: Leave the labels of a tree's closing brackets out.
-        vocab_size: Size of the shared vocabulary; by default 500 for toy, 4000 for
-            multi30k, 37000 for wmt14, otherwise 8000.
-        vocabulary: A run, or a trained model by name, whose vocabulary is taken, so
-            that the model can be scored or trained on this text.
-        max_length: Most tokens of a sentence; by default 256, for trees 2000.
-        skip_unusable: Leave out training pairs that are empty, damaged or too long,
-            and say how many, instead of stopping at them.
-    """
-    require_new(out)
-    given = {"train": train, "valid": valid, "test": test}
-    given = {split: paths for split, paths in given.items() if paths}
-    form = TreeForm(leaves, not plain_closing)
-    if corpus not in ("files", "trees") and given:
-        raise ValueError(f"{corpus} has its own text; for yours write files or trees")
-    if corpus in ("files", "trees") and not (train and valid):
-        raise ValueError(f"{corpus} needs --train and --valid, your own files")
-    if corpus != "trees" and form != TreeForm():
-        raise ValueError(f"--leaves and --plain-closing are for trees, not {corpus}")
-    if corpus == "trees" and target:
-        raise ValueError("--target does not apply to trees; remove it")
-    if corpus == "files" and not (source and target):
-        raise ValueError(
-            "files needs --source and --target, the codes of the languages, such as en "
-            "and ko: how BLEU finds words depends on them"
-        )
-    if vocabulary and vocab_size:
-        raise ValueError("--vocabulary has a size already; remove --vocab-size")
-    from transformer_lite.data import corpora
-    from transformer_lite.data.prepare import prepare as write_corpus
-    from transformer_lite.data.store import PreparedCorpus
-    from transformer_lite.parsing.treebank import corpus_of_trees
-
-    tokenizer = _tokenizer_of(vocabulary) if vocabulary else None
-    if corpus == "trees":
-        text = corpus_of_trees(given, source or "", form)
-    elif corpus == "files":
-        text = corpora.corpus_of_files(given, (source, target))
-    else:
-        text = corpora.load_corpus(corpus, source or "en", target or "de")
-    if vocab_size is None:
-        vocab_size = VOCAB_SIZES.get(corpus, 8000)
-    if max_length is None:
-        max_length = 2000 if corpus == "trees" else 256
-    write_corpus(text, out, vocab_size, max_length, skip_unusable, tokenizer)
-    prepared = PreparedCorpus(out)
-    vocab_size = prepared.tokenizer.vocab_size
-    pairs = ", ".join(f"{size:,} {split}" for split, size in prepared.sizes.items())
-    print(f"{out}: {pairs} pairs, {vocab_size:,} tokens in the vocabulary")
-    if prepared.left_out:
-        print(f"training pairs left out: {_listed(prepared.left_out)}")
+BLOCK_BATCHES = 8
+"""Most batches in a block of lines. In large blocks batches need less padding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,10 +80,9 @@ def train(words: Sequence[str]) -> None:
         SystemExit: The options are wrong, or a signal stopped the run.
     """
     if not words or words[0] in ("-h", "--help"):
-        names = ", ".join(sorted(path.stem for path in RECIPES.glob("*.toml")))
         _exit_with_usage(
             "train RECIPE [OPTIONS]\n\n"
-            f"RECIPE is a .toml file or one of {names}.\n"
+            f"RECIPE is a .toml file or one of {', '.join(_recipes())}.\n"
             "transformer-lite train RECIPE --help shows the options.",
             asked_for=bool(words),
         )
@@ -262,15 +180,19 @@ class SearchOptions:
     batch_sentences: int | None = None
     """Sentences translated at once; by default the run's."""
 
-    def translator(self, run: RunFolder) -> Any:
-        """Load the translator of a run."""
+    def config(self, run: RunFolder) -> SearchConfig:
+        """Return the run's search with these changes."""
         given = {
             "beam_size": self.beam,
             "alpha": self.alpha,
             "batch_sentences": self.batch_sentences,
         }
         given = {name: value for name, value in given.items() if value is not None}
-        search = replace(run.recipe().search, **given)  # before the slow import
+        return replace(run.recipe().search, **given)
+
+    def translator(self, run: RunFolder) -> Any:
+        """Load the translator of a run."""
+        search = self.config(run)  # before the slow import
         from transformer_lite.inference.translator import Translator
 
         weights = self.weights or run.default_weights()
@@ -286,18 +208,23 @@ def translate(
     /,
     *,
     out: Path | None = None,
+    n_best: int | None = None,
     search: OmitArgPrefixes[SearchOptions] = SearchOptions(),
 ) -> None:
     """Translate a file or standard input, one line in, one line out.
 
     A run on a treebank parses: it writes the tree of a tokenized sentence in brackets.
-    An empty or unusable line gives an empty line.
+    An empty or unusable line gives an empty line. What has arrived is translated as
+    soon as no further line waits. With --out, the file appears when it is whole.
+
+    --n-best writes several lines for each line, as Marian and Moses do: its number
+    from 0 on, the translation, its log-probability and its score, with " ||| " between.
 
     Args:
         folder: The run's folder, or a model of the package such as multi30k_en_de.
         file: Text to translate, one sentence a line; by default standard input.
-        out: File to write, instead of one of that name, once all lines are done; by
-            default standard output.
+        out: File to write; by default standard output.
+        n_best: Write so many translations of each line, at most as many as beams.
         search: The weights, and how to search.
 
     Raises:
@@ -305,16 +232,27 @@ def translate(
             not UTF-8.
     """
     run = find_run(folder)
-    language = run.training_data()["languages"][1]
-    if file and out and file.resolve() == out.resolve():
-        raise ValueError(f"{out}: is the text to translate; give another --out")
+    beam_size = search.config(run).beam_size
+    if n_best is not None and not 1 <= n_best <= beam_size:
+        raise ValueError(
+            f"--n-best {n_best} is impossible; give 1 to {beam_size}, the beam size "
+            "(--beam)"
+        )
     if file and (file.is_dir() or not file.exists()):
         problem = "a folder" if file.is_dir() else "no such file"
         raise ValueError(
             f"{file}: {problem}; give a text file, or pipe text in: "
             f'echo "…" | transformer-lite translate {folder}'
         )
+    if not file and sys.stdin is None:
+        raise ValueError("standard input is closed; name a file with the text")
+    require_outputs([out], [file or Path("/dev/stdin"), *_files_of(run, search)])
+    language = run.training_data()["languages"][1]
     translator = search.translator(run)
+    if is_parser := language in (TREES, TREES_WITH_WORDS):
+        from transformer_lite.parsing.parser import Parser
+
+        translator = Parser(translator, with_words=language == TREES_WITH_WORDS)
     unusable = []
 
     def warn(message: str) -> None:
@@ -322,23 +260,25 @@ def translate(
         print(f"{place}{message}; left empty", file=sys.stderr)
         unusable.append(message)
 
-    stream = translator.stream
-    if language in (TREES, TREES_WITH_WORDS):
-        from transformer_lite.parsing.parser import parse
-
-        with_words = language == TREES_WITH_WORDS
-        stream = partial(parse, translator, with_words=with_words)
     source = file.open("rb") if file else sys.stdin.buffer
-    with source, _kept_until_whole(out) as target:
-        typed = source.isatty()
-        if typed:
+    with source, lines_out(out) as target:
+        if source.isatty():
             print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
+        blocks = lines_in(
+            source, BLOCK_BATCHES * translator.search.batch_sentences, warn
+        )
+        if not is_parser:  # which reads a known token there, and keeps the words
+            blocks = _with_notes(blocks, translator.tokenizer)
+        outputs = translator.stream(blocks, warn, n_best or 1)
         # On a terminal a progress bar would come between the lines of the output.
         quiet = target.isatty() or not sys.stderr.isatty()
-        lines = tqdm(_decoded(source, warn), unit="line", delay=5, disable=quiet)
-        for line in stream(lines, warn, at_once=1 if typed else None):
-            # In UTF-8 as the input is, whatever the terminal's language.
-            target.write(line.encode("utf-8") + b"\n")
+        outputs = tqdm(outputs, unit="line", delay=5, disable=quiet)
+        for number, best in enumerate(outputs):
+            for text, log_prob, score in best:
+                if n_best:
+                    text = f"{number} ||| {text} ||| F0= {log_prob:.6f} ||| {score:.6f}"
+                # In UTF-8 as the input is, whatever the terminal's language.
+                target.write(text.encode("utf-8") + b"\n")
             target.flush()
     if unusable:
         sys.exit(1)
@@ -364,17 +304,17 @@ def evaluate(
         folder: The run's folder, or a model of the package such as multi30k_en_de.
         split: Which split of the prepared corpus.
         data: The prepared corpus; by default where it lay at training.
-        translations: File to write the translations to, one a line; of trees the
-            model's own tokens, also where they are not a tree.
+        translations: File to write, one output a line, also where it is not a tree.
         json: File to write the scores to.
-        tokenize: How BLEU finds words, by sacrebleu's name; by default as the language
-            asks.
+        tokenize: How BLEU finds words, by sacrebleu's name; else as the language asks.
         search: The weights, and how to search.
     """
     run = find_run(folder)
     recipe = run.recipe()
     # A run that ends meanwhile has other default weights.
     search = replace(search, weights=search.weights or run.default_weights())
+    inputs = [data or recipe.data, *_files_of(run, search)]
+    require_outputs([translations, json], inputs)
     from transformer_lite.batching import fixed_batches
     from transformer_lite.data.store import PreparedCorpus
     from transformer_lite.inference.scores import bleu_of
@@ -383,6 +323,7 @@ def evaluate(
     from transformer_lite.training.step import validate
 
     corpus = PreparedCorpus(data or recipe.data)
+    corpus.require_intact()
     _require_vocabulary(folder, corpus)
     sources, references = corpus.text(split)
     sides, language = corpus.ids(split), corpus.languages[1]
@@ -394,9 +335,6 @@ def evaluate(
         )
     if tokenize:
         bleu_of(language, tokenize)  # raises an error, before all the work
-    for path in (translations, json):
-        if path:
-            require_writable(path)
     translator = search.translator(run)
     batches = fixed_batches(*sides, max(longest, recipe.train.batch_tokens))
     no_room = (
@@ -414,7 +352,8 @@ def evaluate(
     scores["weights"] = str(search.weights)
     for name, value in scores.items():
         if isinstance(value, dict):
-            value = _listed(value) or "none"
+            counts = [f"{count:,} {kind}" for kind, count in value.items()]
+            value = ", ".join(counts) or "none"
         elif isinstance(value, float):
             value = f"{value:.2f}"
         print(f"{name:14} {value}")
@@ -440,7 +379,16 @@ def page(
     print(f"{out / 'index.html'}: open it in a browser")
 
 
-VERBS = (prepare, train, average, translate, evaluate, page)
+VERBS = (
+    prepare,
+    prepare_files,
+    prepare_trees,
+    train,
+    average,
+    translate,
+    evaluate,
+    page,
+)
 """The package's own verbs."""
 
 
@@ -452,40 +400,93 @@ def find_verbs() -> dict[str, Callable[..., None]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb; a user's mistake gives one line on stderr and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it is None if it is closed
+            stream.reconfigure(errors="backslashreplace")
     name, *words = (sys.argv[1:] if arguments is None else arguments) or [""]
     verbs = find_verbs()
     if name in ("", "-h", "--help"):
-        lines = [
-            f"  {verb:11} {f.__doc__.splitlines()[0]}" for verb, f in verbs.items()
-        ]
-        text = "\n".join(["VERB …   (VERB --help)", "", *lines])
-        _exit_with_usage(text, asked_for=bool(name))
+        _exit_with_usage(_overview(verbs), asked_for=bool(name))
     if name == "--version":
         print(f"transformer-lite {__version__}")
         return
-    program = f"transformer-lite {name}"
+    program = f"transformer-lite {name}" if name in verbs else "transformer-lite"
     try:
         if name not in verbs:
             close = get_close_matches(name, verbs, n=1)
             hint = f"did you mean {close[0]}?" if close else f"take {', '.join(verbs)}"
             raise ValueError(f'no verb "{name}"; {hint}')
         if name == "train":
-            train(words)
+            train(words)  # which ends by signals in its own way
         else:
-            verb = verbs[name]
-            # Tyro keeps the line ends within the description of an argument.
-            verb.__doc__ = re.sub(r"\n {8,}", " ", getdoc(verb))
-            tyro.cli(verb, prog=program, args=words)
+            with _signals_as_interrupts():
+                config = (FlagCreatePairsOff,)
+                tyro.cli(verbs[name], prog=program, args=words, config=config)
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader of the output has closed it. Python would complain at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(INTERRUPTED)
-    except (ValueError, OSError, FloatingPointError, MemoryError) as error:
+    except Exception as error:
+        if os.environ.get(DEBUG) or not _is_for_users(error):
+            raise
         print(f"{program}: error: {error or 'out of memory'}", file=sys.stderr)
         sys.exit(2)
+
+
+def _overview(verbs: dict[str, Callable[..., None]]) -> str:
+    """Return what the program offers, as text."""
+    width = max(map(len, verbs))
+    described = [
+        f"  {n:{width}}  {v.__doc__.splitlines()[0]}" for n, v in verbs.items()
+    ]
+    return "\n".join(
+        [
+            "VERB …   (VERB --help)\n",
+            *described,
+            f"\nrecipes: {', '.join(_recipes())}",
+            f"trained models: {', '.join(sorted(os.listdir(PRETRAINED)))}",
+        ]
+    )
+
+
+def _recipes() -> list[str]:
+    """Return the names of the package's recipes."""
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+
+
+@contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up."""
+    is_main = threading.current_thread() is threading.main_thread()
+    names = ("SIGTERM", "SIGHUP") if is_main else ()  # others may set no handlers
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in numbers
+        if signal.getsignal(number) is signal.SIG_DFL  # and not ignored, as by nohup
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_for_users(error: Exception) -> bool:
+    """Return whether an error is for users: our own, or one of memory and files.
+
+    A ValueError that a library raises is a fault of ours, and shows its traceback.
+    """
+    if isinstance(error, OSError | MemoryError | FloatingPointError):
+        return True
+    if isinstance(error, RuntimeError):
+        return "can't allocate memory" in str(error)  # PyTorch's, on a CPU
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = frame.f_globals["__name__"]
+    return isinstance(error, ValueError) and module.startswith("transformer_lite")
 
 
 def _exit_with_usage(usage: str, asked_for: bool) -> None:
@@ -495,17 +496,11 @@ def _exit_with_usage(usage: str, asked_for: bool) -> None:
     sys.exit(0 if asked_for else 2)
 
 
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-
-
-def _tokenizer_of(name: str) -> Any:
-    """Load the tokenizer of a run, or of a trained model of the package."""
-    run = find_run(name)
-    run.recipe()  # raises an error where there is no run
-    from transformer_lite.tokenizer import Tokenizer
-
-    return Tokenizer.load(run.tokenizer)
+def _files_of(run: RunFolder, search: SearchOptions) -> list[Path]:
+    """List the files and folders of a run, its data, and other weights."""
+    files = [run.config, run.tokenizer, run.corpus, run.metrics, run.events, run.lock]
+    weights = search.weights or run.checkpoints
+    return [*files, run.checkpoints, weights, run.recipe().data]
 
 
 def _require_vocabulary(name: Path, corpus: Any) -> None:
@@ -523,51 +518,22 @@ def _require_vocabulary(name: Path, corpus: Any) -> None:
         )
 
 
-@contextmanager
-def _kept_until_whole(path: Path | None) -> Iterator[BinaryIO]:
-    """Yield a file beside `path`, renamed at the end, or standard output.
-
-    After an error the file stays beside it, with the lines that were done.
-    """
-    if path is None:
-        yield sys.stdout.buffer
-        return
-    require_writable(path)
-    unfinished = path.with_name(path.name + ".unfinished")
-    if unfinished.exists():
-        raise ValueError(
-            f"{unfinished}: holds the lines of a translation that was interrupted; "
-            "rename or delete it"
-        )
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-    except BaseException:
-        if unfinished.stat().st_size:
-            print(f"{unfinished}: keeps the lines translated so far", file=sys.stderr)
-        else:
-            unfinished.unlink()
-        raise
-    unfinished.replace(path)
-
-
-def _decoded(lines: Iterable[bytes], warn: Callable[[str], None]) -> Iterator[str]:
-    """Yield each line as text, as soon as it is read; only a line feed ends a line.
-
-    Args:
-        lines: Lines with their ends.
-        warn: Called with a message for each line that is not UTF-8, which becomes
-            empty.
-    """
-    for number, line in enumerate(lines, start=1):
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)  # as `corpora.lines_of` does
-        text = ""
-        try:
-            text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            warn(f"line {number}: not UTF-8 (byte {error.start + 1}), convert the text")
-        if "\0" in text:  # every other byte of UTF-16 is 0, and each half would pass
-            warn(f"line {number}: contains a zero byte, convert UTF-16 to UTF-8")
-            text = ""
-        yield text
+def _with_notes(
+    blocks: Iterable[list[str]], tokenizer: Tokenizer
+) -> Iterator[list[str]]:
+    """Pass lines on; note each character that the vocabulary lacks, once."""
+    noted: set[str] = set()
+    numbers = count(1)
+    for block in blocks:
+        for line in block:
+            number = next(numbers)
+            unknown = [] if is_blank(line) else tokenizer.unknown(line)
+            if new := [character for character in unknown if character not in noted]:
+                listed = ", ".join(f"“{c}” (U+{ord(c):04X})" for c in new)
+                print(
+                    f"note: line {number}: the model has never seen {listed}; it reads "
+                    "“unknown” there",
+                    file=sys.stderr,
+                )
+                noted.update(new)
+        yield block

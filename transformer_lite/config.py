@@ -24,6 +24,13 @@ AT_LEAST_1: Rule = (lambda value: value >= 1, "give at least 1")
 POSITIVE: Rule = (lambda value: 0 < value < math.inf, "give more than 0")
 SHARE: Rule = (lambda value: 0 <= value < 1, "give 0 or more, less than 1")
 
+REMEDIES = {
+    bool: "choose true or false",
+    float: "give a number",
+    int: "give a whole number",
+}
+"""What to do about a value of another type."""
+
 
 def _require(config: Any, rule: Rule, *names: str) -> None:
     """Raise an error if one of these fields breaks the rule; None passes."""
@@ -37,18 +44,12 @@ def _require(config: Any, rule: Rule, *names: str) -> None:
 def _require_types(config: Any) -> None:
     """Refuse a value that is not of its field's type; a whole number is a float too."""
     for name, expected in get_type_hints(type(config)).items():
-        value = getattr(config, name)
-        choices = get_args(expected)
+        value, types = getattr(config, name), get_args(expected) or (expected,)
         if get_origin(expected) is Literal:
-            fits, remedy = value in choices, f"choose one of {', '.join(choices)}"
-        elif expected is bool:
-            fits, remedy = isinstance(value, bool), "choose true or false"
-        elif float in (expected, *choices):
-            fits, remedy = isinstance(value, expected | int), "give a number"
+            fits, remedy = value in types, f"choose one of {', '.join(types)}"
         else:
-            fits, remedy = isinstance(value, expected), "give a whole number"
-        if expected is not bool:
-            fits = fits and not isinstance(value, bool)  # Python counts True as 1
+            fits = type(value) in types or (float in types and type(value) is int)
+            remedy = next(REMEDIES[kind] for kind in REMEDIES if kind in types)
         if not fits:
             raise ValueError(f"{name} = {value!r} is impossible; {remedy}")
 
@@ -167,7 +168,7 @@ class SearchConfig:
     """
 
     beam_size: int = 4
-    """Hypotheses kept at every step; 1 is greedy search."""
+    """Hypotheses kept at every step, at most 1,000; 1 is greedy search."""
     alpha: float = 0.6
     """Exponent of the length penalty, at most 10."""
     max_extra: int = 50
@@ -178,7 +179,9 @@ class SearchConfig:
     def __post_init__(self) -> None:
         """Refuse values that no search can have."""
         _require_types(self)
-        _require(self, AT_LEAST_1, "beam_size", "max_extra", "batch_sentences")
+        _require(self, AT_LEAST_1, "max_extra", "batch_sentences")
+        # Each beam has its own past in memory; wider ones find worse translations.
+        _require(self, (lambda size: 1 <= size <= 1000, "give 1 to 1000"), "beam_size")
         _require(self, (lambda alpha: 0 <= alpha <= 10, "give 0 to 10"), "alpha")
 
 
@@ -243,8 +246,8 @@ def load_recipe(recipe: str | Path) -> Recipe:
         ValueError: The file is not TOML, or a key or a value is wrong; the message
             names the file, the key, the value and the remedy.
     """
-    own = RECIPES / f"{recipe}.toml"
-    path = own if own.exists() else Path(recipe)
+    packaged = RECIPES / f"{recipe}.toml"
+    path = packaged if packaged.exists() else Path(recipe)
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):

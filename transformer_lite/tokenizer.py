@@ -7,6 +7,7 @@ Tests: tests/package/test_tokenizer.py
 
 import io
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
@@ -18,11 +19,24 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 RESERVED = "\0\u2581\u2585"
 """Characters that sentencepiece uses itself; `decode` does not give them back."""
 
+_SPACE = "\u2581"
+"""What stands for a space in a token."""
+
 REMEDY = "copy it from the prepared data, or from a run on them; or `prepare` them anew"
 """What to do when a tokenizer's file is missing or damaged."""
 
 VOCAB_SENTENCES = 500_000
 """Most sentences that a vocabulary is learned from; toy and Multi30k have fewer."""
+
+
+def is_blank(text: str) -> bool:
+    """Return whether nothing of a text is visible: spaces, and marks of format (Cf)."""
+    return all(
+        character.isspace()
+        or character == _SPACE
+        or unicodedata.category(character) == "Cf"
+        for character in text
+    )
 
 
 class Tokenizer:
@@ -69,10 +83,10 @@ class Tokenizer:
                 raise ValueError(
                     f"{name} = {value} is impossible; give at least {least}"
                 )
-        drawn, model = _drawn(lines, vocab_sentences), io.BytesIO()
+        sample, model = _sample(lines, vocab_sentences), io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(drawn),
+                sentence_iterator=iter(sample),
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=vocab_size,
@@ -85,7 +99,7 @@ class Tokenizer:
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
                 max_sentence_length=1_000_000,  # bytes; longer lines would be skipped
-                # The lines are drawn already. Stored vocabularies hold these options.
+                # `lines` are a sample already; stored vocabularies hold these options.
                 input_sentence_size=vocab_sentences,
                 shuffle_input_sentence=True,
                 minloglevel=2,
@@ -142,28 +156,35 @@ class Tokenizer:
         """Return the text of token ids, without PAD, BOS and EOS; UNK gives " ⁇ "."""
         return self._processor.decode(list(ids))
 
+    def unknown(self, text: str) -> list[str]:
+        """Return the characters of a text that the vocabulary does not have."""
+        if UNK not in self.encode(text):
+            return []
+        find = self._processor.piece_to_id
+        return [c for c in dict.fromkeys(text.replace(" ", _SPACE)) if find(c) == UNK]
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the vocabulary's entry for each id, to label figures."""
         return [self._processor.id_to_piece(id_) for id_ in ids]
 
 
-def _drawn(lines: Iterable[str], number: int) -> list[str]:
+def _sample(lines: Iterable[str], number: int) -> list[str]:
     """Draw a random sample, always the same, in which all lines are equally likely."""
     # Deviation D12: a sample. Sentencepiece's own would differ in each process.
-    generator, drawn = Random(1), []
+    generator, sample = Random(1), []
     for index, line in enumerate(lines):
         if index < number:
-            drawn.append(line)
+            sample.append(line)
         elif (place := generator.randrange(index + 1)) < number:
-            drawn[place] = line
-    return drawn
+            sample[place] = line
+    return sample
 
 
 def _explain(error: str, vocab_size: int) -> str:
     """Explain sentencepiece's error about the vocabulary's size, with a remedy."""
     start = f"vocab_size = {vocab_size} (--vocab-size) does not fit this corpus"
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
-        return f"{start}, which has more different characters; give at least {found[1]}"
-    if found := re.search(r"to a value <= (\d+)", error):
-        return f"{start}, which has too little text; give at most {found[1]}"
+    if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
+        return f"{start}, which has more different characters; give at least {least[1]}"
+    if most := re.search(r"to a value <= (\d+)", error):
+        return f"{start}, which has too little text; give at most {most[1]}"
     return f"{start}; give another size, or more text"

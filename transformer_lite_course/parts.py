@@ -16,7 +16,7 @@ from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
 
-from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.files import renamed_when_whole
 
 SKELETON = Path(__file__).with_name("my_transformer")
 """Every part with signatures and docstrings, and no body."""
@@ -67,7 +67,7 @@ def write_skeleton(folder: Path) -> None:
     Raises:
         ValueError: The folder exists.
     """
-    with new_folder(folder) as new:
+    with renamed_when_whole(folder) as new:
         for file in ("__init__", *PARTS):
             shutil.copyfile(SKELETON / f"{file}.py", new / f"{file}.py")
 

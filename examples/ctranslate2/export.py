@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformer_lite.inference.translator import Translator
 from transformer_lite.layers import AddAndNorm, DecoderLayer, EncoderLayer
 from transformer_lite.model import Decoder, Encoder
-from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.files import renamed_when_whole
 from transformer_lite.tokenizer import BOS, EOS, UNK
 
 
@@ -58,7 +58,7 @@ def export_ctranslate2(translator: Translator, out: Path) -> None:
     spec.config.layer_norm_epsilon = nn.LayerNorm(1).eps
     spec.validate()
     spec.optimize()
-    with new_folder(out) as partial:
+    with renamed_when_whole(out) as partial:
         spec.save(str(partial))
         translator.tokenizer.save(partial / "tokenizer.model")
 

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from transformer_lite.config import SearchConfig
+from transformer_lite.inference.lines import lines_in
 from transformer_lite.inference.translator import PairAttention, Translator
 from transformer_lite.precision import choose_device
 from transformer_lite.tokenizer import BOS, EOS
@@ -96,11 +97,13 @@ def main() -> None:
     given = options.parse_args()
     try:
         translator = load_marian(given.model, given.revision)
-        lines = (line.rstrip("\n") for line in sys.stdin)
-        for translation in translator.stream(
-            lines, lambda m: print(m, file=sys.stderr)
-        ):
-            print(translation, flush=True)
+
+        def warn(message: str) -> None:
+            print(message, file=sys.stderr)
+
+        blocks = lines_in(sys.stdin.buffer, 1000, warn)
+        for (best,) in translator.stream(blocks, warn):
+            print(best.text, flush=True)
     except (ValueError, OSError) as error:
         options.error(str(error))
 

@@ -21,7 +21,7 @@ from transformer_lite import __version__
 from transformer_lite.cli import INTERRUPTED
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.inference.translator import Translator
+from transformer_lite.inference.translator import Output, Translator
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.weights import average, read_weights
 from transformer_lite.training import step
@@ -40,7 +40,7 @@ def sentences(count, seed=1):
 
 def files_in(folder, **splits):
     """Arguments of `prepare` that name a source and an equal target for each split."""
-    options = ["files", "--source", "en", "--target", "en", "--out", folder / "data"]
+    options = ["--source", "en", "--target", "en", "--out", folder / "data"]
     for split, lines in splits.items():
         paths = [folder / f"{split}.{side}" for side in ("src", "tgt")]
         options += [f"--{split}", *(write(path, lines) for path in paths)]
@@ -57,7 +57,7 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("copy")
     splits = {"train": sentences(200), "valid": sentences(20, seed=2)}
     options = files_in(folder, **splits, test=sentences(20, seed=3))
-    run("prepare", *options, "--vocab-size", 60)
+    run("prepare-files", *options, "--vocab-size", 60)
     return folder / "data"
 
 
@@ -93,7 +93,7 @@ def test_prepare_says_what_it_wrote_and_what_it_left_out(tmp_path, capsys):
     pairs = [f"{line}\t{line}" for line in sentences(5)]
     options += ["--valid", write(tmp_path / "valid.tsv", pairs)]  # one file, with tabs
     options += ["--vocab-size", 50, "--max-length", 90, "--skip-unusable"]
-    run("prepare", *options)
+    run("prepare-files", *options)
     shown = capsys.readouterr().out
     assert "60 train, 5 valid pairs, 50 tokens" in shown
     assert "left out: 2 empty, 1 too long" in shown
@@ -104,7 +104,7 @@ def test_prepare_refuses_bad_text_and_leaves_nothing(tmp_path, capsys):
     options = files_in(tmp_path, train=sentences(30), valid=sentences(5))
     (tmp_path / "train.tgt").write_bytes(b"a\nb\n")
     before = sorted(tmp_path.iterdir())
-    shown = fails(capsys, "prepare", *options, "--vocab-size", 45)
+    shown = fails(capsys, "prepare-files", *options, "--vocab-size", 45)
     assert re.search("train.tgt: ends before line 3, .* must translate line k", shown)
     assert sorted(tmp_path.iterdir()) == before
 
@@ -113,7 +113,7 @@ def test_prepare_refuses_bad_text_and_leaves_nothing(tmp_path, capsys):
 def test_wmt14_has_the_papers_vocabulary(tmp_path, monkeypatch, capsys, given, size):
     pairs = [SentencePair(line, line) for line in sentences(60)]
     corpus = Corpus("wmt14", dict.fromkeys(("train", "valid"), pairs))
-    monkeypatch.setattr("transformer_lite.data.corpora.load_corpus", lambda *_: corpus)
+    monkeypatch.setattr("transformer_lite.data.verbs.load_corpus", lambda *_: corpus)
     shown = fails(capsys, "prepare", "wmt14", "--out", tmp_path / "data", *given)
     assert f"vocab_size = {size} (--vocab-size) does not fit this corpus" in shown
 
@@ -121,9 +121,6 @@ def test_wmt14_has_the_papers_vocabulary(tmp_path, monkeypatch, capsys, given, s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("files --train a b --valid c d", "files needs --source and --target"),
-        ("files --train a b", "files needs --train and --valid"),
-        ("toy --train a b", "toy has its own text; for yours write files or trees"),
         ("toy --vocabulary craft_parser --vocab-size 9", "has a size already; remove"),
         ("toy --vocabulary nothing", "nothing: holds no run; give a folder"),
         ("multi30k --target ko", "multi30k has no en–ko; take two of en, de, fr"),
@@ -276,7 +273,7 @@ def test_a_trained_model_copies_unseen_sentences_from_file_to_file(trained, tmp_
 
 def test_an_interrupted_translation_is_kept(trained, capsys, tmp_path, monkeypatch):
     def stream(*_, **__):
-        yield "half"
+        yield [Output("half", 0.0, 0.0)]
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Translator, "stream", stream)
@@ -347,19 +344,19 @@ class Feed(io.RawIOBase):
     def isatty(self):
         return self.terminal
 
-    def readline(self, size=-1):
+    def read1(self, size=-1):
         self.written.append(sys.stdout.buffer.tell())
         return next(self.lines, b"")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_terminal_is_answered_line_by_line(trained, monkeypatch, capsys, terminal):
-    feed = Feed([b"the\n", b"a\n", b"dog\n"], terminal)
+def test_what_has_arrived_is_answered(trained, monkeypatch, capsys, terminal):
+    feed = Feed([b"the\n", b"a\nd", b"og\n"], terminal)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=feed))
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
     run("translate", trained)
     written = feed.written
-    assert (written[0] < written[1] < written[2] < written[3]) == terminal
+    assert written[0] < written[1] < written[2] < written[3]
     assert ("type a sentence" in capsys.readouterr().err) == terminal
 
 
@@ -418,12 +415,12 @@ def test_evaluate_notes_that_a_corpus_is_another(begun, data, tmp_path, capsys):
     splits = {"train": sentences(201), "valid": sentences(5), "test": sentences(5)}
     other = tmp_path / "data"
     files = files_in(tmp_path, **splits)
-    run("prepare", *files, "--vocab-size", 50)
+    run("prepare-files", *files, "--vocab-size", 50)
     shown = fails(capsys, "evaluate", begun, "--data", other)
     remedy = f"prepare the text with --vocabulary {begun}"
     assert f"{other}: has another vocabulary than {begun}; {remedy}" in shown
     shutil.rmtree(other)
-    run("prepare", *files, "--vocabulary", begun)
+    run("prepare-files", *files, "--vocabulary", begun)
     size = PreparedCorpus(data).tokenizer.vocab_size
     assert f"pairs, {size} tokens in the vocabulary" in capsys.readouterr().out
     run("evaluate", begun, "--data", other)
@@ -436,12 +433,12 @@ def test_evaluate_notes_that_a_corpus_is_another(begun, data, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--tokenize zhh", "tokenize = 'zhh'"),
+        ("--tokenize moses", "tokenize = 'moses': unknown; give one of none, zh, 13a"),
         ("--split tset", 'no split "tset"; name one of train, valid, test'),
-        ("--data nowhere", "nowhere: not a prepared corpus; run `prepare`"),
+        ("--data nowhere", "nowhere: no such folder in {folder}; make it with"),
         ("--json {folder}/text/x.json", "x.json: cannot be written"),
         ("--translations {folder}", "{folder}: a folder; give the name of a file"),
-        ("--beam 0", "beam_size = 0 is impossible; give at least 1"),
+        ("--beam 0", "beam_size = 0 is impossible; give 1 to 1000"),
     ],
 )
 def test_evaluate_refuses_before_all_the_work(
@@ -486,12 +483,31 @@ def test_a_run_that_is_not_whole_is_named(begun, capsys, stdin, verb):
     assert re.search(rf"{begun / 'checkpoints'}: .*checkpoint.*;", shown)
 
 
+def test_the_n_best_are_written_with_their_scores(trained, capsys, stdin):
+    stdin(b"the red dog\n\n")
+    run("translate", trained, "--n-best", 2, "--beam", 3)
+    best, second, empty = capsys.readouterr().out.splitlines()
+    fields = [line.split(" ||| ") for line in (best, second)]
+    assert [field[0] for field in fields] == ["0", "0"]
+    assert fields[0][1] == translations(trained, ["the red dog"])[0] != fields[1][1]
+    scores = [float(field[3]) for field in fields]
+    assert scores == sorted(scores, reverse=True)
+    log_probs = [float(field[2].removeprefix("F0= ")) for field in fields]
+    assert all(a < b < 0 for a, b in zip(log_probs, scores, strict=True))
+    assert empty == "1 |||  ||| F0= 0.000000 ||| 0.000000"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ("{run} {text} --n-best 0", "--n-best 0 is impossible; give 1 to 4, the beam"),
+        ("{run} {text} --n-best 3 --beam 2", "--n-best 3 is impossible; give 1 to 2"),
         ("{run} no.txt", "no.txt: no such file; give a text file, or pipe text in"),
         ("{run} {run}", "a folder; give a text file, or pipe text in"),
-        ("{run} {text} --out {text}", "is the text to translate; give another --out"),
+        (
+            "{run} {text} --out {text}",
+            "text: would overwrite an input, {text}; give another file",
+        ),
         ("{run} {text} --out {run}", "a folder; give"),
         ("{run} {text} --weights no.safetensors", "no.safetensors: "),
         ("multi30k_en_ed {text}", "did you mean multi30k_en_de?"),
@@ -500,6 +516,7 @@ def test_a_run_that_is_not_whole_is_named(begun, capsys, stdin, verb):
 def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, message):
     text = write(tmp_path / "text", ["the"])
     words = words.format(run=trained, text=text).split()
+    message = message.format(text=text)
     assert message in fails(capsys, "translate", *words)
     assert contents(tmp_path) == {text: b"the\n"}
 
@@ -512,7 +529,13 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
     [
         ("", 2, "usage: transformer-lite VERB"),
         ("--version", 0, f"transformer-lite {__version__}\n"),
-        ("tranlsate", 2, 'no verb "tranlsate"; did you mean translate?'),
+        (
+            "tranlsate",
+            2,
+            'transformer-lite: error: no verb "tranlsate"; did you mean translate?',
+        ),
+        ("--help", 0, "recipes: multi30k_de, "),
+        ("--help", 0, "trained models: craft_parser, multi30k_en_de"),
         ("prepare toy", 2, "--out"),
         ("prepare toy --ou x", 2, "Unrecognized options"),
         ("train --help", 0, "RECIPE is a .toml file or one of"),

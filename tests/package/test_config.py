@@ -64,6 +64,7 @@ IMPOSSIBLE = [
     (TrainConfig, "compile", "yes"),
     (TrainConfig, "seed", -1),
     (SearchConfig, "beam_size", 0),
+    (SearchConfig, "beam_size", 1001),
     *((SearchConfig, "alpha", value) for value in (-0.1, math.nan, math.inf)),
     (SearchConfig, "max_extra", 0),
     (SearchConfig, "batch_sentences", 0),

@@ -2,10 +2,16 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "transformer_lite"]
 
 
 def spins(tmp_path, **environment):
@@ -19,7 +25,7 @@ def spins(tmp_path, **environment):
         text=True,
         check=False,
     )
-    assert "nowhere: not a prepared corpus" in ended.stderr
+    assert "nowhere: no such folder; make it" in ended.stderr
     found = re.search(r"GOMP_SPINCOUNT = '(\d+)'", ended.stderr)
     if found is None:
         pytest.skip("this PyTorch does not use GNU's OpenMP")
@@ -34,13 +40,106 @@ def test_whoever_asks_for_sleeping_threads_gets_them(tmp_path):
     assert spins(tmp_path, OMP_WAIT_POLICY="PASSIVE") == 0
 
 
-def test_help_flows_over_the_line_ends_of_the_source():
-    # In a process of its own: the tests' checks of types wrap the verbs.
-    shown = subprocess.run(
-        [sys.executable, "-m", "transformer_lite", "prepare", "--help"],
-        env={**os.environ, "COLUMNS": "300"},
+def answer(*words, code=None, **environment):
+    """Status, output and errors of a command; `code` runs first."""
+    program = f"{code or ''}\nfrom transformer_lite import cli\ncli.main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *map(str, words)],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert "wmt14 have en, de and fr; tatoeba has" in shown
+        check=False,
+        cwd=ROOT,
+    )
+    return ended.returncode, *(
+        part.decode(errors="replace") for part in (ended.stdout, ended.stderr)
+    )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp949"])
+@pytest.mark.parametrize("words", ["--help", "translate --help", "train toy --help"])
+def test_any_terminal_is_written_to(words, encoding):
+    status, shown, said = answer(*words.split(), PYTHONIOENCODING=encoding)
+    assert (status, said) == (0, "")
+    assert shown.startswith("usage: ")
+
+
+def test_whoever_writes_a_line_and_waits_is_answered():
+    with subprocess.Popen(
+        [*COMMAND, "translate", "multi30k_en_de", "--beam", "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    ) as process:
+        for sentence in (b"A dog runs.\n", b"\n", b"\xe4\xb8\xad A man.\n"):
+            process.stdin.write(sentence)
+            process.stdin.flush()  # and keep it open
+            answered = process.stdout.readline()
+            assert bool(answered.strip()) == bool(sentence.strip())
+        _, said = process.communicate(timeout=60)
+    note = "note: line 3: the model has never seen “中” (U+4E2D); it reads “unknown”"
+    assert note in said.decode()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("closed", "words", "message"),
+    [
+        ("0<&-", "translate multi30k_en_de", "standard input is closed; name a file"),
+        ("1>&-", "translate multi30k_en_de", "standard output is closed; name a file"),
+    ],
+)
+def test_what_is_closed_is_named(closed, words, message):
+    shell = f"exec {' '.join(COMMAND)} {words} {closed}"
+    given = {"input": b"A dog.\n"} if closed[0] == "1" else {}
+    ended = subprocess.run(
+        shell, shell=True, stderr=subprocess.PIPE, cwd=ROOT, check=False, **given
+    )
+    said = ended.stderr.decode().splitlines()
+    assert message in said[-1]
+    assert not any("Traceback" in line for line in said)
+    assert ended.returncode == 2
+
+
+def fails_by(error):
+    module = "from transformer_lite.data import verbs"
+    return f"{module}\ndef fail(*_): {error}\nverbs.load_corpus = fail"
+
+
+FAULTS = {
+    "ours": "from transformer_lite.data.corpora import load_corpus",
+    "memory": fails_by('raise RuntimeError("can\'t allocate memory: 9 bytes")'),
+    "of a library": fails_by("import ast; ast.literal_eval('f()')"),
+    "a mistake": fails_by("raise RuntimeError('a mistake')"),
+}
+"""What happens when a corpus is asked for that does not exist."""
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_only_what_users_can_mend_is_one_line(tmp_path, fault, debug):
+    words = ["prepare", "toy", "--source", "ko", "--out", tmp_path / "out"]
+    status, _, said = answer(*words, code=FAULTS[fault], TRANSFORMER_LITE_DEBUG=debug)
+    is_one_line = fault in ("ours", "memory") and not debug
+    assert ("Traceback" not in said) == is_one_line == (status == 2)
+    assert said.startswith("transformer-lite prepare: error: ") == is_one_line
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGKILL"])
+def test_a_prepare_that_is_stopped_leaves_nothing(tmp_path, name):
+    command = [*COMMAND, "prepare", "toy", "--out", tmp_path / "out"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        while not [*tmp_path.glob("out.*.partial/out")]:
+            time.sleep(0.01)
+            assert process.poll() is None
+        process.send_signal(getattr(signal, name))
+        said = process.communicate(timeout=60)[1].decode()
+    if name != "SIGKILL":
+        assert said.endswith("transformer-lite prepare: interrupted\n")
+        assert process.returncode == 130
+        assert not [*tmp_path.iterdir()]
+        return
+    (tmp_path / "out.mine.partial").mkdir()  # somebody else's
+    subprocess.run([*command, "--vocab-size", "200"], check=True, cwd=ROOT)
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "out.mine.partial"}

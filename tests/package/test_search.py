@@ -17,6 +17,7 @@ from transformer_lite.search import (
     beam_search,
     greedy_search,
     length_penalty,
+    n_best_search,
     top_extensions,
 )
 from transformer_lite.tokenizer import BOS, EOS, PAD
@@ -72,6 +73,34 @@ def test_a_small_beam_finds_what_the_definition_finds(seed, lengths, beam_size, 
         )
         assert hypothesis.ids == ids
         assert hypothesis.score == pytest.approx(score, abs=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 2.0])
+@pytest.mark.parametrize("n_best", [1, 2, 5, 40])
+def test_a_beam_for_all_outputs_finds_the_n_best_of_all(n_best, alpha):
+    chain, longest = MarkovChain(sentences=3, seed=1), 4
+    limits, ends = torch.tensor([longest] * 3), (CHAIN_BOS, CHAIN_EOS)
+    outputs = n_best_search(
+        chain.step, chain.start(), limits, *ends, ALL_OUTPUTS, alpha, n_best=n_best
+    )
+    for sentence, best in enumerate(outputs):
+        scores = [
+            chain.log_prob(sentence, ids) / ((5 + len(ids) + 1) / 6) ** alpha
+            for length in range(longest)
+            for ids in product(chain.words, repeat=length)
+        ]
+        expected = sorted(scores, reverse=True)[:n_best]  # there are 40
+        assert [output.score for output in best] == pytest.approx(expected, abs=1e-4)
+        for ids, log_prob, _ in best:
+            assert log_prob == pytest.approx(chain.log_prob(sentence, ids), abs=1e-4)
+
+
+@pytest.mark.parametrize("n_best", [0, 3])
+def test_more_outputs_than_beams_are_refused(n_best):
+    chain, ends = MarkovChain(sentences=1, seed=1), (CHAIN_BOS, CHAIN_EOS)
+    given = (chain.step, chain.start(), torch.tensor([4]), *ends, 2, 0.6)
+    with pytest.raises(ValueError, match=f"n_best = {n_best} is impossible; give 1 to"):
+        n_best_search(*given, n_best=n_best)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])

@@ -13,13 +13,13 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformer_lite.data.tatoeba import read_archive, split_pairs
 from transformer_lite.data.toy import generate_pairs
-from transformer_lite.tokenizer import RESERVED
+from transformer_lite.tokenizer import RESERVED, is_blank
 
 DATA_VARIABLE = "TRANSFORMER_LITE_DATA"
 """Environment variable: a folder that holds `<corpus>/<split>.<language>.gz`."""
@@ -78,12 +78,12 @@ class SentencePair(NamedTuple):
         The problem is in words that can be counted, such as "empty".
         """
         for text in (self.source, self.target):
-            if not text.strip():
+            if is_blank(text):
                 return "empty", "remove this pair"
             if "\n" in text:
                 return "more than one line", "remove this pair"
-            if found := _RESERVED.search(text):
-                code = f"U+{ord(found[0]):04X}"
+            if character := _RESERVED.search(text):
+                code = f"U+{ord(character[0]):04X}"
                 return f"the character {code}, which the tokenizer needs", "remove it"
         return None
 
@@ -127,6 +127,20 @@ class Corpus:
 # Files of one's own
 
 
+def require_file(path: Path) -> None:
+    """Check that a file is there, and can be read more than once.
+
+    Raises:
+        ValueError: It is missing, a folder, a pipe or a device.
+    """
+    if not path.exists():
+        raise ValueError(f"{path}: no such file; check the path")
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder; give a text file, plain or gzipped")
+    if not path.is_file():
+        raise ValueError(f"{path}: can be read only once; write the text to a file")
+
+
 def lines_of(path: Path) -> Iterator[str | UnusablePair]:
     r"""Yield the lines of a UTF-8 file, plain or gzipped; "\n" alone ends a line.
 
@@ -134,8 +148,9 @@ def lines_of(path: Path) -> Iterator[str | UnusablePair]:
     for a line that is not UTF-8.
 
     Raises:
-        ValueError: The file is missing, a folder, empty or damaged.
+        ValueError: It is no file, empty or damaged.
     """
+    require_file(path)
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -147,8 +162,6 @@ def lines_of(path: Path) -> Iterator[str | UnusablePair]:
                 except UnicodeDecodeError as error:
                     place = f"{path}, line {number}, byte {error.start + 1}"
                     yield UnusablePair("not UTF-8", place, "convert the file to UTF-8")
-    except FileNotFoundError:
-        raise ValueError(f"{path}: no such file; check the path") from None
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(
             f"{path}: cannot be read ({error}); give a text file, plain or gzipped"
@@ -205,14 +218,23 @@ def corpus_of_files(
         languages: Codes of source and target language.
 
     Raises:
-        ValueError: A split has more than two files.
+        ValueError: A split has more than two files, one of them cannot be read, or a
+            code is none.
     """
+    for code in languages:
+        if not re.fullmatch(r"([A-Za-z]{2,3}([-_]\w+)*)?", code):
+            raise ValueError(
+                f'"{code}" is no code of a language; give two or three letters, such '
+                "as en or ko: how BLEU finds words depends on them"
+            )
     for split, paths in given.items():
         if len(paths) > 2:
             raise ValueError(
                 f"--{split} has {len(paths)} files; give source and target, or one "
                 "file with a tab between them"
             )
+    for path in chain.from_iterable(given.values()):
+        require_file(path)
     splits = {split: TextFiles(tuple(paths)) for split, paths in given.items()}
     return Corpus("files", splits, languages)
 
@@ -245,7 +267,7 @@ def load_corpus(
     if name not in loaders:
         raise ValueError(
             f'there is no corpus "{name}"; take one of {", ".join(loaders)}; for your '
-            "own text, prepare files or prepare trees"
+            "own text, prepare-files or prepare-trees"
         )
     languages = (source_language, target_language)
     return Corpus(name, loaders[name](languages), languages)
@@ -253,6 +275,9 @@ def load_corpus(
 
 def published_file(folder: str, name: str, mirrors: Iterable[str] = ()) -> Path:
     """Return a published file: downloaded once, or from a folder of one's own.
+
+    Nothing is compared here. The callers compare the checksum of the text, but for
+    Tatoeba, whose releases stay as they are, and whose archives have checksums inside.
 
     Args:
         folder: The corpus's folder, below that of all downloads or that of the
@@ -272,14 +297,14 @@ def published_file(folder: str, name: str, mirrors: Iterable[str] = ()) -> Path:
                 "have it downloaded"
             )
         return path
-    import pooch  # which a machine without a network may lack
+    import pooch  # slow to import, and missing on some machines without a network
 
     failures = []
     for mirror in mirrors:
         try:
             retrieved = pooch.retrieve(
                 f"{mirror}{name}",
-                known_hash=None,  # the caller compares the text's own checksum
+                known_hash=None,  # the same text can be compressed in many ways
                 fname=Path(name).name,
                 path=Path(pooch.os_cache("transformer_lite")) / folder,
                 progressbar=True,
@@ -358,11 +383,10 @@ def _tatoeba_splits(languages: tuple[str, str]) -> dict[str, Pairs]:
         for pair in read_archive(path, one, other)
         if SentencePair(*pair).problem() is None
     ]
-    splits = split_pairs(pairs)
-    direction = 1 if codes[0] == one else -1
+    is_turned = codes != [one, other]
     return {
-        split: [SentencePair(*pair[::direction]) for pair in pairs]
-        for split, pairs in splits.items()
+        split: [SentencePair(b, a) if is_turned else SentencePair(a, b) for a, b in of]
+        for split, of in split_pairs(pairs).items()
     }
 
 

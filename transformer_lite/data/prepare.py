@@ -7,7 +7,7 @@ Tests: tests/package/data/test_prepare.py
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
@@ -16,8 +16,10 @@ from tqdm import tqdm
 
 from transformer_lite.data.corpora import Corpus, SentencePair, UnusablePair
 from transformer_lite.data.store import SIDES, fingerprint_of, side_writer
-from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.files import renamed_when_whole
 from transformer_lite.tokenizer import Tokenizer
+
+TOO_LONG = "too long"
 
 CHUNK_PAIRS = 10_000
 """Pairs that are in memory at a time."""
@@ -51,12 +53,16 @@ def prepare(
         ValueError: `out` exists, a pair cannot be used or is too long, or the
             vocabulary does not fit the corpus.
     """
-    with new_folder(out) as folder:
-        tokenizer = tokenizer or _train_tokenizer(corpus, vocab_size, skip_unusable)
+    with renamed_when_whole(out) as folder:
+        too_long: set[int] = set()
+        if tokenizer is None:
+            tokenizer, too_long = _learned_vocabulary(
+                corpus, vocab_size, max_length, skip_unusable
+            )
         tokenizer.save(folder / "tokenizer.model")
         sizes, left_out = {}, {}
         for split in corpus.splits:
-            pairs = _UsablePairs(corpus, split, split, skip_unusable)
+            pairs = _UsablePairs(corpus, split, split, skip_unusable, too_long)
             sizes[split] = _write_split(pairs, tokenizer, folder, max_length)
             left_out |= pairs.left_out
         summary = {
@@ -78,28 +84,42 @@ class _UsablePairs:
         split: The name of the split.
         task: What the progress bar says.
         skip_unusable: Whether to leave out training pairs that cannot be used.
+        too_long: Numbers of the training pairs that are left out because of their
+            length.
     """
 
     def __init__(
-        self, corpus: Corpus, split: str, task: str, skip_unusable: bool
+        self,
+        corpus: Corpus,
+        split: str,
+        task: str,
+        skip_unusable: bool,
+        too_long: Set[int] = frozenset(),
     ) -> None:
         self.corpus, self.split, self._task = corpus, split, task
         self._skip = skip_unusable and split == "train"
+        self._too_long = too_long if split == "train" else frozenset()
         self.left_out = Counter[str]()
 
     def __iter__(self) -> Iterator[SentencePair]:
+        return (pair for _, pair in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[int, SentencePair]]:
+        """Yield the pairs with their numbers in the corpus."""
         pairs = tqdm(
             self.corpus.splits[self.split], desc=self._task, unit="pair", disable=None
         )
         for number, pair in enumerate(pairs, start=1):
             if isinstance(pair, UnusablePair):
                 self.leave_out(pair)
-            elif found := pair.problem():
-                problem, remedy = found
+            elif number in self._too_long:
+                self.left_out[TOO_LONG] += 1
+            elif problem := pair.problem():
                 place = pair.place or f"{self.split}, pair {number}"
-                self.leave_out(UnusablePair(problem, place, remedy))
+                kind, remedy = problem
+                self.leave_out(UnusablePair(kind, place, remedy))
             else:
-                yield pair
+                yield number, pair
 
     def leave_out(self, pair: UnusablePair) -> None:
         """Count a pair that cannot be used.
@@ -113,14 +133,41 @@ class _UsablePairs:
         self.left_out[pair.problem] += 1
 
 
-def _train_tokenizer(corpus: Corpus, vocab_size: int, skip_unusable: bool) -> Tokenizer:
-    # Deviation D14: the brackets of trees share the vocabulary of their words.
-    symbols: set[str] = set()
-    for pair in _UsablePairs(corpus, "train", "symbols", skip_unusable):
-        symbols.update(corpus.symbols(pair))
-    pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable)
-    text = chain.from_iterable(map(corpus.encodable, pairs))
-    return Tokenizer.train(text, vocab_size, symbols=sorted(symbols))
+def _learned_vocabulary(
+    corpus: Corpus, vocab_size: int, max_length: int, skip_unusable: bool
+) -> tuple[Tokenizer, set[int]]:
+    """Learn the vocabulary from the training pairs that are used.
+
+    Which pairs are too long depends on the vocabulary, and the vocabulary on them. So
+    it is learned again until no further pair is too long.
+
+    Returns:
+        The tokenizer, and the numbers of the training pairs that are too long.
+    """
+    too_long: set[int] = set()
+    while True:
+        pairs = _UsablePairs(corpus, "train", "symbols", skip_unusable, too_long)
+        # Deviation D14: the brackets of trees share the vocabulary of their words.
+        symbols = {symbol for pair in pairs for symbol in corpus.symbols(pair)}
+        pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable, too_long)
+        text = chain.from_iterable(map(corpus.encodable, pairs))
+        tokenizer = Tokenizer.train(text, vocab_size, symbols=sorted(symbols))
+        if not skip_unusable:  # a pair that is too long will be an error
+            return tokenizer, too_long
+        pairs = _UsablePairs(corpus, "train", "lengths", skip_unusable, too_long)
+        longer, any_shorter = set(), False
+        for number, pair in pairs.numbered():
+            # A sentence has no more tokens than characters, and one for a space.
+            is_longer = any(
+                len(text) >= max_length and len(tokenizer.encode(text)) > max_length
+                for text in corpus.encodable(pair)
+            )
+            if is_longer:
+                longer.add(number)
+            any_shorter |= not is_longer
+        too_long |= longer
+        if not (longer and any_shorter):
+            return tokenizer, too_long
 
 
 def _write_split(
@@ -142,7 +189,7 @@ def _write_split(
                 else:
                     place = pair.place or f"{split}: {pair.source!r}"
                     remedy = f"give --max-length {length} or more"
-                    pairs.leave_out(UnusablePair("too long", place, remedy))
+                    pairs.leave_out(UnusablePair(TOO_LONG, place, remedy))
     if not size:
         reasons = ", ".join(f"{n:,} {problem}" for problem, n in pairs.left_out.items())
         raise ValueError(

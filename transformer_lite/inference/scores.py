@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -24,6 +25,8 @@ SCORED = 200
 """Validation sentences that are translated at each validation."""
 SHOWN = 3
 """How many of these translations are shown."""
+SHOWN_CHARACTERS = 200
+"""Most characters of a translation that are shown."""
 
 TOKENIZERS = {
     code: tokenizer
@@ -97,20 +100,34 @@ def bleu_of(language: str, tokenize: str | None = None) -> sacrebleu.BLEU:
     Raises:
         ValueError: Sacrebleu has no such tokenizer, or lacks a package that it needs.
     """
-    if tokenize:
-        try:
-            return sacrebleu.BLEU(tokenize=tokenize)
-        except (AssertionError, ImportError, KeyError, RuntimeError) as error:
-            reason = " ".join(str(error).split())
-            names = ", ".join(sacrebleu.BLEU.TOKENIZERS)
-            raise ValueError(
-                f"tokenize = {tokenize!r}: {reason or 'unknown'}; give one of {names}"
-            ) from None
-    code = re.split("[-_]", language.lower())[0]  # without script and country
+    if tokenize is None:
+        return sacrebleu.BLEU(tokenize=_tokenizer_of(language))
     try:
-        return sacrebleu.BLEU(tokenize=TOKENIZERS.get(code, "13a"))
-    except RuntimeError:  # an extra of sacrebleu is not installed
-        return sacrebleu.BLEU(tokenize="char")
+        return sacrebleu.BLEU(tokenize=tokenize)
+    except (AssertionError, ImportError, KeyError, RuntimeError) as error:
+        is_known = tokenize in sacrebleu.BLEU.TOKENIZERS
+        reason = " ".join(str(error).split()) if is_known else "unknown"
+        names = ", ".join(sacrebleu.BLEU.TOKENIZERS)
+        raise ValueError(
+            f"tokenize = {tokenize!r}: {reason}; give one of {names}"
+        ) from None
+
+
+@cache
+def _tokenizer_of(language: str) -> str:
+    """Return sacrebleu's tokenizer for a language; note once where it is missing."""
+    code = re.split("[-_]", language.lower())[0]  # without script and country
+    tokenizer = TOKENIZERS.get(code, "13a")
+    try:
+        sacrebleu.BLEU(tokenize=tokenizer)
+    except RuntimeError:
+        print(
+            f"note: every character counts as a word of BLEU; for words of {language}, "
+            f"pip install 'sacrebleu[{tokenizer.partition('-')[0]}]'",
+            file=sys.stderr,
+        )
+        return "char"
+    return tokenizer
 
 
 class ValidationSamples:
@@ -150,6 +167,8 @@ class ValidationSamples:
         translations = self.translator.translate(self.sources)
         samples = zip(self.sources, self.references, translations, strict=True)
         for source, reference, translation in islice(samples, SHOWN):
+            if len(translation) > SHOWN_CHARACTERS:  # an untrained model goes on
+                translation = translation[:SHOWN_CHARACTERS] + "…"
             shown = (
                 f"  source       {source}\n"
                 f"  reference    {reference}\n"

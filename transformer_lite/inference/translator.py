@@ -6,7 +6,7 @@ Tests: tests/package/inference/test_translator.py
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,15 +26,22 @@ from transformer_lite.precision import (
 )
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import load_weights
-from transformer_lite.search import Hypothesis, beam_search
-from transformer_lite.tokenizer import BOS, EOS, Tokenizer
-
-BLOCK_BATCHES = 8
-"""Batches in a block of lines. In larger blocks batches need less padding."""
+from transformer_lite.search import Hypothesis, n_best_search
+from transformer_lite.tokenizer import BOS, EOS, Tokenizer, is_blank
 
 
 class TooLongError(ValueError):
     """A sentence has more tokens than the model allows."""
+
+
+class Output(NamedTuple):
+    """A translation."""
+
+    text: str
+    log_prob: float
+    """Its log-probability in nats."""
+    score: float
+    """The log-probability over the length penalty."""
 
 
 class PairAttention(NamedTuple):
@@ -62,7 +69,7 @@ class Translator:
     precision: Precision | None = None
     """Arithmetic of the matrix products; by default fp16 on GPUs, otherwise fp32."""
     allowed: Callable[[Any], Tensor] | None = None
-    """Which tokens may follow in a state, as for `beam_search`; by default all."""
+    """Which tokens may follow in a state, as for `n_best_search`; by default all."""
 
     def __init__(
         self, model: nn.Module, tokenizer: Tokenizer, search: SearchConfig
@@ -126,38 +133,48 @@ class Translator:
         if isinstance(sentences, str):
             raise ValueError(f"{sentences!r} is one sentence; give a list of them")
         numbered = enumerate(sentences, start=1)
-        return self._find([self._encode(*one, search) for one in numbered], search)
+        sources = [self._encode(*one, search) for one in numbered]
+        return [best for (best,) in self._find(sources, search, 1)]
 
     def stream(
         self,
-        lines: Iterable[str],
+        blocks: Iterable[Sequence[str]],
         on_long: Callable[[str], None],
-        at_once: int | None = None,
-    ) -> Iterator[str]:
-        """Yield the translation of each line, in order, as soon as its block is done.
+        n_best: int = 1,
+    ) -> Iterator[list[Output]]:
+        """Yield the translations of each line, in order, as soon as its block is done.
 
         Args:
-            lines: The sentences, read block by block.
+            blocks: Sentences that are translated together. Of a large block, sentences
+                of like length share a batch.
             on_long: Called with a message for each line that is longer than the model
                 allows; its translation is empty.
-            at_once: Lines of a block; by default as many as `BLOCK_BATCHES` batches.
+            n_best: Translations of each line, the best first; an empty line has one.
 
         Raises:
-            ValueError: A line is no text, or `max_extra` leaves no room for any.
+            ValueError: A line is no text, `max_extra` leaves no room for any, or
+                `n_best` is larger than the beam.
             MemoryError: The GPU has no room for a batch.
         """
-        numbered = enumerate(lines, start=1)
-        size = at_once or BLOCK_BATCHES * self.search.batch_sentences
-        while block := list(islice(numbered, size)):
+        numbers = count(1)
+        for block in blocks:
             sources = []
-            for number, line in block:
+            for number, line in zip(numbers, block):  # noqa: B905  (numbers are endless)
                 try:
                     sources.append(self._encode(number, line, self.search))
                 except TooLongError as error:
                     on_long(str(error))
                     sources.append([])
-            for output in self._find(sources, self.search):
-                yield self.tokenizer.decode(output.ids)
+            outputs = self._find(sources, self.search, n_best)
+            for line, best in zip(block, outputs, strict=True):
+                yield [
+                    Output(self._written(line, ids), log_prob, score)
+                    for ids, log_prob, score in best
+                ]
+
+    def _written(self, sentence: str, ids: list[int]) -> str:
+        """Return an output as text."""
+        return self.tokenizer.decode(ids)
 
     @torch.inference_mode()
     def attention(self, source: str, target: str) -> PairAttention:
@@ -191,7 +208,7 @@ class Translator:
             raise ValueError(
                 f"{sentence!r} is not a string of text; give one"
             ) from None
-        ids = [*self.tokenizer.encode(sentence), EOS] if sentence.strip() else []
+        ids = [] if is_blank(sentence) else [*self.tokenizer.encode(sentence), EOS]
         if len(ids) > longest:
             raise TooLongError(
                 f"line {number}: {len(ids)} tokens are more than the {longest} that "
@@ -199,21 +216,23 @@ class Translator:
             )
         return ids
 
-    def _find(self, sources: list[list[int]], search: SearchConfig) -> list[Hypothesis]:
-        """Return the best output for each source, and an empty one for an empty one."""
-        found = [Hypothesis([], 0.0, 0.0) for _ in sources]
+    def _find(
+        self, sources: list[list[int]], search: SearchConfig, n_best: int
+    ) -> list[list[Hypothesis]]:
+        """Return the best outputs for each source; an empty one for an empty one."""
+        outputs = [[Hypothesis([], 0.0, 0.0)] for _ in sources]
         lengths = [len(ids) for ids in sources]
         for rows in batches_by_length(lengths, search.batch_sentences):
-            outputs = self._search([sources[i] for i in rows], search)
-            for i, output in zip(rows, outputs, strict=True):
-                found[i] = output
-        return found
+            batch = self._search([sources[i] for i in rows], search, n_best)
+            for i, best in zip(rows, batch, strict=True):
+                outputs[i] = best
+        return outputs
 
     @torch.inference_mode()
     def _search(
-        self, sources: list[list[int]], search: SearchConfig
-    ) -> list[Hypothesis]:
-        """Return the best outputs for one batch of sources."""
+        self, sources: list[list[int]], search: SearchConfig, n_best: int
+    ) -> list[list[Hypothesis]]:
+        """Return the best outputs for each source of one batch."""
         device = self.model.encoder.embedding.weight.device
         limits = torch.tensor([len(ids) - 1 + search.max_extra for ids in sources])
         no_room = (
@@ -223,7 +242,7 @@ class Translator:
         )
         precision = self.precision or _precision(device)
         with memory_error_on_full_gpu(no_room), autocast(precision, device):
-            return beam_search(
+            return n_best_search(
                 self.model.decoder.step,
                 self.model.start(pad(sources).to(device)),
                 limits.to(device),
@@ -231,7 +250,8 @@ class Translator:
                 EOS,
                 search.beam_size,
                 search.alpha,
-                self.allowed,
+                allowed=self.allowed,
+                n_best=n_best,
             )
 
 

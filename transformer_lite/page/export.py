@@ -17,7 +17,7 @@ from typing import Any, Literal
 from transformer_lite.inference.translator import Translator
 from transformer_lite.page import EXPLORER, script_of, text_of
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
-from transformer_lite.runs.files import new_folder
+from transformer_lite.runs.files import renamed_when_whole
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import Weights, quantize, weights_of
 
@@ -43,7 +43,7 @@ def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
             model, or `out` is already there.
     """
     model = exported(run, weights)
-    with new_folder(out) as folder:
+    with renamed_when_whole(out) as folder:
         write_files(model, folder)
 
 

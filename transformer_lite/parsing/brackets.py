@@ -76,7 +76,7 @@ def score_brackets(
     Raises:
         ValueError: A reference is no tree over its sentence.
     """
-    correct = found = expected = expected_of_all = complete = scored = 0
+    correct = written = expected = expected_of_all = complete = scored = 0
     ill_formed: Counter[str] = Counter()
     for sentence, reference, output in zip(sentences, references, outputs, strict=True):
         words = sentence.split(" ")
@@ -90,17 +90,19 @@ def score_brackets(
             continue
         if not any(_counting(gold)):  # nothing but punctuation: EVALB skips it
             continue
-        own = brackets(tree, gold)
-        correct += (gold_brackets & own).total()
-        found, expected = found + own.total(), expected + gold_brackets.total()
-        complete, scored = complete + (own == gold_brackets), scored + 1
+        tree_brackets = brackets(tree, gold)
+        correct += (gold_brackets & tree_brackets).total()
+        written += tree_brackets.total()
+        expected += gold_brackets.total()
+        complete += tree_brackets == gold_brackets
+        scored += 1
     return BracketScores(
-        precision=_percent(correct, found),
+        precision=_percent(correct, written),
         recall=_percent(correct, expected),
-        f1=_percent(2 * correct, found + expected),
+        f1=_percent(2 * correct, written + expected),
         complete_match=_percent(complete, scored),
         well_formed=_percent(len(outputs) - ill_formed.total(), len(outputs)),
-        f1_all=_percent(2 * correct, found + expected_of_all),
+        f1_all=_percent(2 * correct, written + expected_of_all),
         sentences=len(outputs),
         ill_formed=dict(ill_formed.most_common()),
     )
@@ -115,7 +117,7 @@ def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
             punctuation.
     """
     counts = iter(_counting(gold))
-    found: Counter[Bracket] = Counter()
+    counted: Counter[Bracket] = Counter()
     starts: list[int] = []
     position = 0  # punctuation is not counted
     for token in linearized(tree):
@@ -124,10 +126,10 @@ def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
         elif token[:1] == ")":
             label, start = token[1:], starts.pop()
             if start < position and label not in UNCOUNTED:
-                found[EQUAL.get(label, label), start, position] += 1
+                counted[EQUAL.get(label, label), start, position] += 1
         else:
             position += next(counts)
-    return found
+    return counted
 
 
 def _counting(gold: Tree) -> list[bool]:

@@ -9,8 +9,7 @@ Tests: tests/package/parsing/test_parser.py
 """
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -57,12 +56,12 @@ class _State(NamedTuple):
 
     def reorder(self, beams: Int[Tensor, "batch beams"]) -> "_State":
         rows = torch.arange(len(beams), device=beams.device)[:, None]
-        own = _Beams(*(tensor[rows, beams] for tensor in self.beams))
-        return self._replace(model=self.model.reorder(beams), beams=own)
+        counts = _Beams(*(tensor[rows, beams] for tensor in self.beams))
+        return self._replace(model=self.model.reorder(beams), beams=counts)
 
     def keep(self, sentences: Int[Tensor, " kept"]) -> "_State":
-        own = _Beams(*(tensor[sentences] for tensor in self.beams))
-        return _State(self.model.keep(sentences), own, self.leaves[sentences])
+        counts = _Beams(*(tensor[sentences] for tensor in self.beams))
+        return _State(self.model.keep(sentences), counts, self.leaves[sentences])
 
 
 class _TreeModel(nn.Module):
@@ -92,21 +91,24 @@ class _TreeModel(nn.Module):
         self.most_brackets, self.in_a_row = most_brackets, in_a_row
         pieces = tokenizer.pieces(range(tokenizer.vocab_size))
         ids = {piece: id_ for id_, piece in enumerate(pieces)}
-        plain = ids.get("▁)", PAD)
-        closing = [
-            ids.get(f"▁){piece[2:]}", plain) if piece[:2] == "▁(" else PAD
-            for piece in pieces
-        ]
-        begins = [piece[0] == "▁" and piece[1:2] not in {*"()"} for piece in pieces]
         device = model.encoder.embedding.weight.device
-        self.closing = torch.tensor(closing, device=device)
+
+        def where(holds: Callable[[str], bool]) -> Bool[Tensor, " vocab"]:
+            return torch.tensor([holds(piece) for piece in pieces], device=device)
+
+        def closing_id(piece: str) -> int:
+            """Return the token that closes a bracket: with its label, else plain."""
+            if not piece.startswith("▁("):
+                return PAD
+            return ids.get(f"▁){piece[2:]}", ids.get("▁)", PAD))
+
+        self.closing = torch.tensor([*map(closing_id, pieces)], device=device)
         """The closing token of each opening token; PAD for all others."""
-        self.closes = torch.tensor([p[:2] == "▁)" for p in pieces], device=device)
+        self.closes = where(lambda piece: piece.startswith("▁)"))
         """Whether each token closes a bracket."""
-        self.begins = torch.tensor(begins, device=device)
+        self.begins = where(lambda p: p[0] == "▁" and not p.startswith(("▁(", "▁)")))
         """Whether each token begins a word."""
-        is_blank = torch.tensor([piece == "▁" for piece in pieces], device=device)
-        self.tags = self.begins & ~is_blank
+        self.tags = self.begins & where(lambda piece: piece != "▁")
         """Whether each token can be a tag."""
         is_special = torch.arange(len(pieces), device=device) <= UNK
         self.words = ~self.closes & (self.closing == PAD) & ~is_special
@@ -122,7 +124,7 @@ class _TreeModel(nn.Module):
         is_leaf = src_ids > UNK if self.with_words else self.begins[src_ids]
         rows = zip(src_ids, is_leaf, strict=True)
         # One PAD more, which stands after the last leaf of the longest sentence, too.
-        leaves = pad([[*ids[own].tolist(), PAD] for ids, own in rows])
+        leaves = pad([[*ids[chosen].tolist(), PAD] for ids, chosen in rows])
         nothing = src_ids.new_zeros(len(src_ids), 1)
         beams = _Beams(nothing, nothing, nothing, nothing, nothing[:, :, None])
         return _State(self.model.start(src_ids), beams, leaves.to(src_ids.device))
@@ -195,6 +197,10 @@ def _next_leaf(state: _State) -> Int[Tensor, "batch beams"]:
 class Parser(Translator):
     """A translator whose every output is a tree over its sentence.
 
+    Sentences are tokenized, with spaces between words and punctuation; brackets become
+    -LRB- and -RRB-, as treebanks have them. `translate` returns the tokens of a tree,
+    and `stream` the tree in brackets.
+
     Args:
         translator: One that was trained on a treebank.
         with_words: Whether it writes trees with their words.
@@ -207,11 +213,7 @@ class Parser(Translator):
     def __init__(
         self, translator: Translator, with_words: bool, in_a_row: int = IN_A_ROW
     ) -> None:
-        model, tokenizer, search = (
-            translator.model,
-            translator.tokenizer,
-            translator.search,
-        )
+        tokenizer, search = translator.tokenizer, translator.search
         # An output has at most `max_extra` tokens more than its sentence: EOS, and two
         # for each bracket.
         most_brackets = (search.max_extra - 1) // 2
@@ -220,54 +222,32 @@ class Parser(Translator):
                 f"search.max_extra = {search.max_extra} leaves no room for the "
                 "brackets of a tree; give at least 3"
             )
-        only_trees = _TreeModel(model, tokenizer, with_words, most_brackets, in_a_row)
+        only_trees = _TreeModel(
+            translator.model, tokenizer, with_words, most_brackets, in_a_row
+        )
         super().__init__(only_trees, tokenizer, search)
-        self.allowed = only_trees.allowed
+        self.allowed, self.with_words = only_trees.allowed, with_words
 
     def _encode(self, number: int, sentence: str, search: SearchConfig) -> list[int]:
         # No training tree has an unknown character. The model reads the rarest token
         # that it knows in its place, the last of the vocabulary.
         rarest = self.tokenizer.vocab_size - 1
-        ids = super()._encode(number, sentence, search)
+        words = " ".join(_words_of(sentence))
+        ids = super()._encode(number, words, search)
         return [rarest if id_ == UNK else id_ for id_ in ids]
 
+    def _written(self, sentence: str, ids: list[int]) -> str:
+        """Return an output as a tree in brackets, with the words of the sentence."""
+        if not ids:
+            return ""
+        output, words = self.tokenizer.decode(ids), _words_of(sentence)
+        tokens = with_leaves(output, words) if self.with_words else output.split()
+        return str(tree_of(tokens, words, self.with_words))
 
-def parse(
-    translator: Translator,
-    lines: Iterable[str],
-    warn: Callable[[str], None],
-    with_words: bool = False,
-    at_once: int | None = None,
-) -> Iterator[str]:
-    """Yield each sentence's tree in brackets, in order; empty where there is none.
 
-    Args:
-        translator: One that was trained on a treebank.
-        lines: Tokenized sentences, with spaces between words and punctuation; brackets
-            become -LRB- and -RRB-, as treebanks have them.
-        warn: Called with a message for each line that is too long.
-        with_words: Whether it writes trees with their words.
-        at_once: As for `Translator.stream`.
-
-    Raises:
-        ValueError: Its `max_extra` leaves no room for a bracket.
-    """
-    waiting: deque[list[str]] = deque()
-
-    def sentences() -> Iterator[str]:
-        for line in lines:
-            words = words_of(line.replace("▁", " "))  # as the tokenizer reads it
-            waiting.append(words)
-            yield " ".join(words)
-
-    parser = Parser(translator, with_words)
-    for output in parser.stream(sentences(), warn, at_once):
-        words = waiting.popleft()
-        if not output:
-            yield ""
-            continue
-        tokens = with_leaves(output, words) if with_words else output.split()
-        yield str(tree_of(tokens, words, with_words))
+def _words_of(sentence: str) -> list[str]:
+    """Return the words as the tokenizer reads them: what stands for a space, parts."""
+    return words_of(sentence.replace("▁", " "))
 
 
 def with_leaves(output: str, leaves: Iterable[str]) -> list[str]:

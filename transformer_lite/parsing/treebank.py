@@ -7,6 +7,7 @@ Tests: tests/package/parsing/test_treebank.py
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from transformer_lite.data.corpora import (
@@ -14,6 +15,7 @@ from transformer_lite.data.corpora import (
     SentencePair,
     UnusablePair,
     lines_of,
+    require_file,
 )
 from transformer_lite.parsing.trees import TreeForm, linearized, normalized, read_trees
 
@@ -34,12 +36,12 @@ class TreeFiles:
         for path in self.paths:
             number = 0
             for number, tree in read_trees(_text_of(path), str(path)):
-                place, kept = f"{path}, line {number}", normalized(tree)
-                if kept is None:
+                place, tree = f"{path}, line {number}", normalized(tree)
+                if tree is None:
                     yield UnusablePair("no word", place, "remove this tree")
                 else:
-                    words = " ".join(kept.words())
-                    yield SentencePair(words, " ".join(linearized(kept)), place)
+                    words = " ".join(tree.words())
+                    yield SentencePair(words, " ".join(linearized(tree)), place)
             if number == 0:
                 raise ValueError(f"{path}: no tree; give a file with trees")
 
@@ -78,7 +80,12 @@ def corpus_of_trees(
         given: For each split any number of files.
         language: Code of the words' language.
         form: How a model writes the trees; by default with tags, as the authors' code.
+
+    Raises:
+        ValueError: A file cannot be read.
     """
+    for path in chain.from_iterable(given.values()):
+        require_file(path)
     form = form or TreeForm()
     splits = {split: TreeFiles(tuple(paths)) for split, paths in given.items()}
     return TreeCorpus("trees", splits, (language, form.language), form)

@@ -50,34 +50,35 @@ class Tree:
         return isinstance(self.children[0], str)
 
     def walk(self) -> "Iterator[tuple[str, Tree]]":
-        """Yield "(" and ")" with a constituent, around its children; "tag" with a tag.
+        """Yield each constituent after "(" and again after ")", each tag after "".
 
         Without recursion: what a model writes may be a thousand brackets deep.
         """
         stack = [("(", self)]
         while stack:
-            step, node = stack.pop()
+            bracket, node = stack.pop()
             if node.is_tag:
-                step = "tag"
-            yield step, node
-            if step == "(":
+                yield "", node
+                continue
+            yield bracket, node
+            if bracket == "(":
                 stack.append((")", node))
                 stack += [("(", child) for child in reversed(node.children)]
 
     def __str__(self) -> str:
         """Write the tree in brackets, on one line: (NP (DT the) (NN dog))."""
         parts = []
-        for step, node in self.walk():
-            if step == "tag":
+        for bracket, node in self.walk():
+            if node.is_tag:
                 (word,) = node.children
                 parts.append(f" ({node.label} {word})" if node.label else f" {word}")
             else:
-                parts.append(f" ({node.label}" if step == "(" else ")")
+                parts.append(f" ({node.label}" if bracket == "(" else ")")
         return "".join(parts).lstrip()
 
     def tags(self) -> "list[Tree]":
         """List the tags with their words, in the sentence's order."""
-        return [node for step, node in self.walk() if step == "tag"]
+        return [node for _, node in self.walk() if node.is_tag]
 
     def words(self) -> list[str]:
         """List the words of the sentence."""
@@ -154,7 +155,10 @@ def _closed(bracket: _Open, is_root: bool) -> Tree:
     elif not bracket.label and not is_root:
         problem = "this bracket has no label"
     elif words and len(words) < len(bracket.children):
-        problem = f"the word {words[0]!r} stands beside brackets, without a tag"
+        problem = (
+            f"the word {words[0]!r} stands beside brackets, without a tag; in Penn "
+            f"style every word has a bracket with its tag, such as (NN {words[0]})"
+        )
     if problem:
         raise ValueError(f"{bracket.place}: {problem}; mend or remove this tree")
     children = ("".join(words),) if words else tuple(bracket.children)
@@ -168,12 +172,12 @@ def normalized(tree: Tree) -> Tree | None:
     what is empty without them are removed. The root's label goes if one constituent
     stands under it; a tree that has none or several keeps a root, TOP.
     """
-    levels: list[list[Tree]] = [[]]  # the children found so far, from the root down
-    for step, node in tree.walk():
-        if step == "(":
+    levels: list[list[Tree]] = [[]]  # the children read so far, from the root down
+    for bracket, node in tree.walk():
+        if bracket == "(":
             levels.append([])
             continue
-        children = node.children if step == "tag" else tuple(levels.pop())
+        children = node.children if node.is_tag else tuple(levels.pop())
         if children and node.label != "-NONE-":
             cut = _LABEL.match(node.label)
             label = cut[0] if cut else node.label  # "-" is the tag of a hyphen
@@ -191,9 +195,7 @@ def normalized(tree: Tree) -> Tree | None:
 
 def linearized(tree: Tree) -> list[str]:
     """Return the tree's tokens with tags: (S (NP DT NN )NP (VP VBZ )VP )S."""
-    return [
-        node.label if step == "tag" else step + node.label for step, node in tree.walk()
-    ]
+    return [bracket + node.label for bracket, node in tree.walk()]
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ WHOLE = gzip.compress(b"(S (NN line) (NN long) (JJ enough))\n" * 30)
     [
         ("a.txt", b"", "empty; give a file with"),
         ("a.txt", None, "no such file; check the path"),
-        (".", None, "cannot be read .*; give a text file"),
+        (".", None, "a folder; give a text file"),
         ("a.gz", b"not compressed\n", "cannot be read .*; give a text file"),
         ("a.gz", WHOLE[:-9], "cannot be read .*; give a text file"),
         ("a.gz", WHOLE[:10] + b"\xff" * 5 + WHOLE[15:], "cannot be read .*; give"),
@@ -116,6 +116,8 @@ def test_a_line_that_is_no_pair_is_unusable_and_has_a_place(tmp_path, line, mess
 
 def test_a_corpus_of_ones_own_has_the_splits_given(tmp_path):
     two, one = (tmp_path / "a", tmp_path / "b"), (tmp_path / "c",)
+    for path in two + one:
+        path.touch()
     corpus = corpus_of_files({"train": two, "valid": one}, ("en", "ko"))
     splits = {"train": TextFiles(two), "valid": TextFiles(one)}
     assert (corpus.splits, corpus.languages) == (splits, ("en", "ko"))

@@ -15,7 +15,7 @@ from transformer_lite.config import ModelConfig, SearchConfig
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
-from transformer_lite.inference import translator
+from transformer_lite.inference import scores, translator
 from transformer_lite.inference.scores import ValidationSamples, score
 from transformer_lite.model import Transformer
 
@@ -69,14 +69,20 @@ def test_a_language_has_many_codes(code):
 
 @pytest.mark.parametrize("language", ["ja", "ko"])
 @pytest.mark.parametrize("extra", [True, False])
-def test_without_an_extra_every_character_is_a_word(language, extra, monkeypatch):
+def test_without_an_extra_every_character_is_a_word(
+    language, extra, monkeypatch, capsys
+):
     if extra and importlib.util.find_spec({"ja": "MeCab", "ko": "mecab_ko"}[language]):
         expected = f"tok:{language}-mecab"
     else:
         monkeypatch.setitem(sys.modules, "MeCab", None)
         monkeypatch.setitem(sys.modules, "mecab_ko", None)
         expected = "tok:char"
-    assert expected in score(CHINESE, REFERENCE, language).signature
+    scores._tokenizer_of.cache_clear()
+    for _ in range(2):
+        assert expected in score(CHINESE, REFERENCE, language).signature
+    notes = capsys.readouterr().err.count(f"pip install 'sacrebleu[{language}]'")
+    assert notes == (1 if expected == "tok:char" else 0)
 
 
 @pytest.mark.parametrize("name", ["zhh", "ja-mecab"])
@@ -100,6 +106,15 @@ def samples_of(folder, corpus, vocab_size, says):
     if says is not None:
         samples.translator = SimpleNamespace(translate=lambda _: says)
     return samples
+
+
+def test_a_long_sample_is_cut(tmp_path, capsys):
+    pairs = [SentencePair(source, source) for source in [*CHINESE, *REFERENCE] * 2]
+    corpus = Corpus("files", {"train": pairs, "valid": pairs[:1]}, ("zh", "zh"))
+    samples_of(tmp_path, corpus, 50, ["很" * 500])()
+    shown = capsys.readouterr().err
+    assert "很" * 200 + "…" in shown
+    assert "很" * 201 not in shown
 
 
 def test_validation_bleu_knows_the_language(tmp_path):

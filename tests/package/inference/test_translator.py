@@ -97,39 +97,51 @@ def test_the_attention_of_a_pair_is_the_models(translator):
 # Line by line
 
 
+def texts(outputs):
+    return [best.text for (best,) in outputs]
+
+
 def test_a_stream_is_the_translations_in_order(translator):
-    stream = translator.stream(iter(MANY), print)
-    assert not isinstance(stream, list)
-    assert list(stream) == translator.translate(MANY)
+    for blocks in ([MANY], [MANY[:7], [], MANY[7:]]):
+        assert texts(translator.stream(blocks, print)) == translator.translate(MANY)
 
 
-@pytest.mark.parametrize(
-    ("at_once", "expected"), [(None, [16, 16, 16, 13]), (1, [1] * 61)]
-)
-def test_a_stream_reads_no_more_than_the_next_block(translator, at_once, expected):
-    """A block is eight batches, here of two sentences, if the call says nothing."""
-    read, sizes = 0, []
-
-    def lines():
-        nonlocal read
-        for line in MANY:
-            read += 1
-            yield line
-
-    for number, _ in enumerate(translator.stream(lines(), print, at_once)):
-        if number == sum(sizes):
-            sizes.append(read - number)
-    assert sizes == expected
+def test_a_stream_reads_no_more_than_the_next_block(translator):
+    blocks = iter([["cat"], ["red dog", "cat"], ["cat"]])
+    stream = translator.stream(blocks, print)
+    assert texts([next(stream), next(stream)]) == translator.translate(
+        ["cat", "red dog"]
+    )
+    assert [*blocks] == [["cat"]]
 
 
 def test_a_long_line_is_left_empty_and_named(translator):
     lines, messages = ["cat"] * 21, []
     lines[18] = "dog " * 30
-    found = list(translator.stream(lines, messages.append))
+    outputs = texts(translator.stream([lines[:11], lines[11:]], messages.append))
     (message,) = messages
     assert re.search(r"^line 19: \d+ tokens are more than the 24 .*split", message)
     cat = translator.translate("cat")
-    assert found == [*[cat] * 18, "", *[cat] * 2]
+    assert outputs == [*[cat] * 18, "", *[cat] * 2]
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_the_n_best_begin_with_the_best_and_have_its_score(translator, n_best):
+    lines = ["red dog", "", "cat"]
+    first, empty, last = translator.stream([lines], print, n_best)
+    assert empty == [("", 0.0, 0.0)]
+    expected = translator.hypotheses(["red dog", "cat"])
+    for outputs, best in zip((first, last), expected, strict=True):
+        assert len({output.text for output in outputs}) == n_best
+        assert outputs[0].text == translator.tokenizer.decode(best.ids)
+        assert outputs[0].score == pytest.approx(best.score, abs=1e-5)
+        scores = [output.score for output in outputs]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("blank", ["  ", "\u200b", "\ufeff", " \u2060\t", "▁"])
+def test_a_line_without_anything_visible_is_empty(translator, blank):
+    assert translator.translate([blank, "cat"])[0] == ""
 
 
 # Lengths

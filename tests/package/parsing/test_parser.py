@@ -8,7 +8,7 @@ import torch
 from transformer_lite.config import ModelConfig, SearchConfig
 from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
-from transformer_lite.parsing.parser import Parser, parse
+from transformer_lite.parsing.parser import Parser
 from transformer_lite.parsing.trees import tree_of
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 
@@ -32,6 +32,12 @@ def untrained(form, seed=0):
     return Translator(model, tokenizer, search), with_words
 
 
+def trees_of(translator, with_words, lines, warn=print):
+    """The trees of some lines, in brackets."""
+    outputs = Parser(translator, with_words).stream([lines], warn)
+    return [best.text for (best,) in outputs]
+
+
 def in_a_row(tokens):
     opened = "".join("(" if token[0] == "(" else " " for token in tokens)
     return max(map(len, opened.split()))
@@ -40,7 +46,7 @@ def in_a_row(tokens):
 @pytest.mark.parametrize("form", FORMS)
 def test_a_word_that_the_tokenizer_reads_as_two_is_two_leaves(form):
     lines = ["▁the dog▁cat ▁ barks▁", "a dog"]
-    first, second = parse(*untrained(form)[:1], lines, print, untrained(form)[1])
+    first, second = trees_of(*untrained(form), lines)
     leaves = [word for word in first.replace(")", " ) ").split() if word[0] not in "()"]
     assert [word for word in leaves if word in "the dog cat barks".split()] == [
         *"the dog cat barks".split()
@@ -136,7 +142,7 @@ def test_a_tree_keeps_words_whose_characters_are_not_known(form):
     translator, with_words = untrained(form)
     warnings = []
     lines = ["the (dög) barks", "", "a 犬", "  "]
-    trees = [*parse(translator, lines, warnings.append, with_words)]
+    trees = trees_of(translator, with_words, lines, warnings.append)
     assert [tree == "" for tree in trees] == [False, True, False, True]
     assert warnings == []
     words = [tree.replace("(", " ( ").replace(")", " ) ").split() for tree in trees]
@@ -150,7 +156,8 @@ def test_a_line_that_is_too_long_is_named_and_left_empty():
     translator, with_words = untrained("words")
     translator.model.config = replace(translator.model.config, max_len=70)
     warnings = []
-    trees = [*parse(translator, ["the " * 20, "a dog"], warnings.append, with_words)]
+    lines = ["the " * 20, "a dog"]
+    trees = trees_of(translator, with_words, lines, warnings.append)
     assert trees[0] == ""
     assert trees[1].startswith("(")
     assert len(warnings) == 1

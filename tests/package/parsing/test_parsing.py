@@ -5,7 +5,7 @@ import re
 from random import Random
 
 import pytest
-from command_line import fails, recipe_in, run, write
+from command_line import ends, fails, recipe_in, run, write
 
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.parsing.brackets import score_brackets
@@ -44,7 +44,7 @@ def files(tmp_path_factory):
 
 
 def prepare(files, out, *options):
-    run("prepare", "trees", *files, "--vocab-size", 60, "--out", out, *options)
+    run("prepare-trees", *files, "--vocab-size", 60, "--out", out, *options)
     return out
 
 
@@ -113,26 +113,16 @@ def test_translate_makes_a_tree_of_every_sentence(begun, tmp_path):
         assert tree.words() == words
 
 
-def test_prepare_writes_trees_in_the_form_that_is_asked_for(files, tmp_path):
-    given = ["--leaves", "XX", "--plain-closing", "--source", "en"]
-    corpus = PreparedCorpus(prepare(files, tmp_path / "out", *given))
-    assert corpus.sizes == {"train": 150, "valid": 9, "test": 20}
-    assert corpus.languages == ("en", "trees")
-    _, target = corpus.ids("train")
-    pieces = corpus.tokenizer.pieces(target[0].tolist())
-    assert set(pieces) <= {"▁(S", "▁(NP", "▁(VP", "▁XX", "▁)"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["trees"], "trees needs --train and --valid, your own files"),
-        (["trees", "--target", "de"], "--target does not apply to trees; remove it"),
-        (["files", "--plain-closing"], "--leaves and --plain-closing are for trees"),
-    ],
-)
-def test_prepare_trees_refuses_nonsense(files, tmp_path, capsys, arguments, message):
-    given = files if arguments != ["trees"] else []
-    shown = fails(capsys, "prepare", *arguments, *given, "--out", tmp_path / "out")
-    assert message in shown
+def test_trees_need_files(tmp_path, capsys):
+    assert ends("prepare-trees", "--out", tmp_path / "out") == 2
+    assert "--train" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_style_of_trees_is_named(tmp_path, capsys):
+    trees = write(tmp_path / "a.mrg", ["(S (NP The dog) (VP sees it) .)"])
+    given = ["--train", trees, "--valid", trees, "--out", tmp_path / "out"]
+    shown = fails(capsys, "prepare-trees", *given)
+    assert (
+        "in Penn style every word has a bracket with its tag, such as (NN .)" in shown
+    )

@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import save_file
 
 from transformer_lite.runs.files import (
-    new_folder,
+    renamed_when_whole,
     only_process,
+    require_outputs,
     require_writable,
     write_whole,
 )
@@ -66,14 +67,42 @@ def test_weights_have_the_permissions_of_any_new_file(tmp_path):
 
 def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path):
     (tmp_path / "there").write_text("old")
-    # A file of the user's, and one of an interrupted process.
-    others = ["there.partial", "there.test"]
-    for name in others:
-        (tmp_path / name).touch()
+    (tmp_path / "there.test").touch()
     for name in ("there", "not_there"):
         require_writable(tmp_path / name)
-    assert names_in(tmp_path) == ["there", *others]
+    assert names_in(tmp_path) == ["there", "there.test"]
     assert (tmp_path / "there").read_text() == "old"
+
+
+def test_a_link_is_followed_and_stays(tmp_path):
+    (tmp_path / "file").write_text("old")
+    for name, target in (("link", "file"), ("dangling", "new")):
+        (tmp_path / name).symlink_to(target)
+        write_whole(tmp_path / name, lambda partial: partial.write_text("whole"))
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / target).read_text() == "whole"
+    assert names_in(tmp_path) == ["dangling", "file", "link", "new"]
+
+
+def test_a_file_that_is_in_the_way_is_not_deleted(tmp_path):
+    (tmp_path / "there.partial").write_text("a user's")
+    with pytest.raises(ValueError, match=r"there\.partial: in the way; .* rename it"):
+        require_writable(tmp_path / "there")
+    assert (tmp_path / "there.partial").read_text() == "a user's"
+
+
+def test_an_output_is_no_input_and_no_other_output(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    inputs = [tmp_path / "in", tmp_path / "text"]
+    for name in ("text", "in/a", "link/b/a"):
+        with pytest.raises(ValueError, match=f"{name}: would overwrite an input"):
+            require_outputs([None, tmp_path / name], inputs)
+    twice = [tmp_path / "in" / ".." / "out", tmp_path / "out"]
+    with pytest.raises(ValueError, match="named for two outputs"):
+        require_outputs(twice, [])
+    require_outputs([tmp_path / "out", None, tmp_path / "other"], inputs)
+    assert names_in(tmp_path) == ["in", "link"]
 
 
 def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
@@ -93,7 +122,7 @@ def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
 
 
 def test_a_folder_appears_only_when_it_is_whole(tmp_path):
-    with new_folder(tmp_path / "out") as partial:
+    with renamed_when_whole(tmp_path / "out") as partial:
         (partial / "a").write_text("whole")
         assert not (tmp_path / "out").exists()
     assert names_in(tmp_path) == ["out"]
@@ -105,7 +134,7 @@ def test_a_folder_that_cannot_be_made_is_refused_with_a_remedy(tmp_path):
     with pytest.raises(
         ValueError, match=r"out: cannot be made \((Not a dir|File ex).*; give"
     ):
-        with new_folder(tmp_path / "file" / "out"):
+        with renamed_when_whole(tmp_path / "file" / "out"):
             pass
 
 
@@ -114,13 +143,13 @@ def test_an_error_leaves_nothing_of_a_folder(tmp_path):
         (partial / "a").write_text("half")
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "out") as partial:
+    with pytest.raises(KeyboardInterrupt), renamed_when_whole(tmp_path / "out") as partial:
         fail(partial)
     assert names_in(tmp_path) == []
 
 
 def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
-    with pytest.raises(ValueError, match="already there; delete"), new_folder(tmp_path):
+    with pytest.raises(ValueError, match="already there; delete"), renamed_when_whole(tmp_path):
         pass
     assert names_in(tmp_path) == []
 
@@ -128,11 +157,25 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
 def test_a_folder_that_another_process_made_meanwhile_stays_as_it_is(tmp_path):
     with (
         pytest.raises(ValueError, match="out: already there; delete it"),
-        new_folder(tmp_path / "out"),
+        renamed_when_whole(tmp_path / "out"),
     ):
         (tmp_path / "out").mkdir()
     assert names_in(tmp_path) == ["out"]
     assert names_in(tmp_path / "out") == []
+
+
+def test_what_a_killed_process_has_left_is_deleted_and_nothing_else(tmp_path):
+    ours, busy = tmp_path / "out.abc.partial", tmp_path / "out.def.partial"
+    for folder in (ours, busy):
+        (folder / "out").mkdir(parents=True)
+        (folder / ".lock").touch()
+    others = ["out.ghi.partial", "out.jkl.partial", "output.abc.partial"]
+    (tmp_path / others[0] / "out").mkdir(parents=True)  # nobody has locked it
+    (tmp_path / others[1]).touch()
+    (tmp_path / others[2]).mkdir()
+    with only_process(busy / ".lock", BUSY), renamed_when_whole(tmp_path / "out"):
+        assert not ours.exists()
+    assert names_in(tmp_path) == ["out", busy.name, *others]
 
 
 # The lock
