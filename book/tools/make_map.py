@@ -8,6 +8,7 @@ What it says comes from the last lines of each module's docstring (``Paper:``,
 import ast
 import json
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,6 +100,7 @@ def read_module(name: str) -> ModuleEntry:
     )
 
 
+@cache
 def chapter_titles() -> dict[str, str]:
     """Return the title of every chapter by its notebook's stem."""
     return {
