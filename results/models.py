@@ -6,6 +6,7 @@ and one search serve them all.
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -21,19 +22,10 @@ from transformer_lite_book.recurrent import RecurrentModel
 class Recurrent(RecurrentModel):
     """A recurrent model as wide as a Transformer of this configuration."""
 
-    has_attention = False
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(
-            config.vocab_size, config.d_model, self.has_attention, config.dropout
-        )
+    def __init__(self, config: ModelConfig, has_attention: bool = False) -> None:
+        width, dropout = config.d_model, config.dropout
+        super().__init__(config.vocab_size, width, has_attention, dropout)
         self.config = config
-
-
-class RecurrentWithAttention(Recurrent):
-    """The same, with additive attention."""
-
-    has_attention = True
 
 
 class PreNormEncoderLayer(EncoderLayer):
@@ -197,6 +189,6 @@ MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "three matrices": ThreeMatrices,
     "heads for feed-forward": HeadsForFeedForward,
     "recurrent": Recurrent,
-    "recurrent with attention": RecurrentWithAttention,
+    "recurrent with attention": partial(Recurrent, has_attention=True),
 }
 """By the name that a run gives."""

@@ -7,8 +7,6 @@ it. In the treebank the PP hangs from the object (an NP around the base one) or 
 verb (a VP around the verb). A tree decides by the smallest of its constituents that
 holds both the preposition and the word before it: by an NP that begins after the verb
 for the object, by a VP around the verb for the verb, by any other for neither.
-
-README.md beside this file says which scripts have parsed and written the recordings.
 """
 
 from collections import Counter, defaultdict
@@ -35,8 +33,7 @@ CONSTRAINED_SEARCHES = ("test", "rules_alone", "beam_4", "random_words")
 """Those whose trees are stored: greedy; with the model's probabilities of words as they
 are; with a beam of 4 and α = 0.6; of random words."""
 ATTACHMENT = ROOT / "transformer_lite_book" / "attachment.json"
-ATTACHMENT_CORPUS = "craft_gum_words"
-"""Whose training trees say what is frequent; all corpora of CRAFT have one test set."""
+ATTACHMENT_CORPUS = "craft_gum_words"  # all of CRAFT's have one test set
 
 
 def constrained_outputs(run: Run, search: str) -> Path:
