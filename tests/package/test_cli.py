@@ -297,7 +297,7 @@ def test_an_error_before_the_first_line_leaves_nothing(trained, tmp_path, monkey
     text, out = write(tmp_path / "in", ["the"]), tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(Translator, "stream", lambda *_, **__: iter([1]))  # no text
-        with pytest.raises(AttributeError):
+        with pytest.raises(TypeError):
             run("translate", trained, text, "--out", out)
     run("translate", trained, text, "--out", out)
     assert out.read_text()

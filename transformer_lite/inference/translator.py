@@ -159,7 +159,7 @@ class Translator:
         numbers = count(1)
         for block in blocks:
             sources = []
-            for number, line in zip(numbers, block):  # noqa: B905  (numbers are endless)
+            for line, number in zip(block, numbers):  # noqa: B905  (they are endless)
                 try:
                     sources.append(self._encode(number, line, self.search))
                 except TooLongError as error:

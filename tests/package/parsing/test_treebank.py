@@ -45,6 +45,8 @@ def test_a_file_of_trees_that_cannot_be_read_is_refused(tmp_path, content, messa
 
 def test_a_corpus_of_trees_writes_them_in_its_form(tmp_path):
     given = {"train": [tmp_path / "a"], "valid": [tmp_path / "b", tmp_path / "c"]}
+    for name in "abc":
+        (tmp_path / name).touch()
     corpus = corpus_of_trees(given, "en")
     assert corpus.languages == ("en", TREES)
     assert corpus.splits["valid"] == TreeFiles((tmp_path / "b", tmp_path / "c"))
