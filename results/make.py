@@ -30,8 +30,9 @@ from results.conditions import ROOT, checksums, commit, require_clean
 from results.files import read_json
 from results.models import MODELS
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
-from transformer_lite import cli, optimizer
+from transformer_lite import optimizer
 from transformer_lite.config import Recipe
+from transformer_lite.data import verbs as verbs_of_data
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.verbs import Preparation
 from transformer_lite.optimizer import noam_rate
@@ -80,10 +81,12 @@ def prepare(corpus: str) -> None:
             trees = treebank_files.FOLDER / name
             if f"{trees}/" in command and not trees.exists():
                 treebank_files.get(name, trees)
-        verb, words = cli.prepare, [*command.split(), "--out", str(folder)]
-        if words[0] == "trees":
-            verb, words = prepare_trees, words[1:]
-        tyro.cli(verb, args=words)
+        words = [*command.split(), "--out", str(folder)]
+        verbs = {"files": verbs_of_data.prepare_files, "trees": prepare_trees}
+        if verb := verbs.get(words[0]):
+            tyro.cli(verb, args=words[1:])
+        else:
+            tyro.cli(verbs_of_data.prepare, args=words)
     made = checksums(PreparedCorpus(folder)).items()
     for run in (*RUNS, *GPU_RUNS):
         if run.corpus == corpus and run.result.exists():

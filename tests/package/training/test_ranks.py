@@ -75,7 +75,7 @@ FAULTS = {
         evaluation,
         "validation_samples",
         0,
-        lambda *_: mock.Mock(side_effect=ValueError("cannot be scored")),
+        lambda *_: mock.Mock(side_effect=OSError("cannot be scored")),
         "cannot be scored",
     ),
 }
