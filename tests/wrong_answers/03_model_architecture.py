@@ -2,7 +2,6 @@
 
 import torch
 
-from transformer_lite.config import ModelConfig
 from transformer_lite.masks import padding_mask
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, PAD
@@ -108,36 +107,20 @@ WRONG = {
     "check_formula": {
         "the paper's number": lambda c: 65_000_000,
         "the matrix twice": count(embeddings=2),
-        "the matrix three times": count(embeddings=3),
-        "no cross-attention": count(attentions=2),
-        "biases in attention": count(biases=4),
-        "no biases in the network": count(inner=False),
-        "no LayerNorm": count(norms=0),
-        "a LayerNorm too few": count(norms=4),
         "one table of positions": count(tables=1),
         "no table of positions": count(tables=0),
         "no widths of heads": count(widths=lambda c: (None, None)),
         "values as wide as keys": count(widths=lambda c: (c.d_k, c.d_k)),
-        "keys as wide as values": count(widths=lambda c: (c.d_v, c.d_v)),
         "built and counted": lambda c: Transformer(c).num_parameters(),
-        "configured, built and counted": lambda c: Transformer(
-            ModelConfig(**vars(c))
-        ).num_parameters(),
-        "none": lambda c: None,
-        "a text": lambda c: "65 M",
         "a division by zero": lambda c: c.d_model // 0,
     },
     "check_writer": {
         "none": lambda model, src, steps: None,
-        "a list": lambda model, src, steps: search()(model, src, steps).tolist(),
-        "not integers": lambda model, src, steps: search()(model, src, steps).double(),
-        "one row": lambda model, src, steps: search()(model, src, steps)[0],
         "an unknown name": lambda model, src, steps: model.no_such_part,
         "no padding mask": search(encoder_mask=False, decoder_mask=False),
         "no mask in the encoder": search(encoder_mask=False),
         "no mask in the decoder": search(decoder_mask=False),
         "encodes every time": search(once=False),
-        "BOS included": search(shown=slice(None)),
         "without the last piece": search(shown=slice(None, -1)),
         "all places at once": all_places_at_once,
         "the first place again and again": first_place_again_and_again,
@@ -155,17 +138,9 @@ WRONG = {
             )
         ),
         "EOS for ever after EOS": ends_at_eos,
-        "cut off where all have ended": lambda model, src, steps: (
-            lambda ids: (
-                ids[:, : 1 + int((ids == EOS).int().argmax(1).max())]
-                if bool((ids == EOS).any(1).all())
-                else ids
-            )
-        )(search()(model, src, steps)),
     },
     "check_pair": {
         "none": lambda left, right: None,
-        "a text": lambda left, right: "yes",
         "an unknown name": lambda left, right: left.no_such_size,
         "always": lambda left, right: True,
         "never": lambda left, right: False,
