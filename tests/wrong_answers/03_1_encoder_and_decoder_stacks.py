@@ -109,6 +109,12 @@ WRONG = {
         "not yet written": lambda *given: None,
         "one word": lambda *given: pre_norm_layer_with()(*given)[:, :1],
         "a fourth norm": lambda x, memory, look, read, think, norms: norms[3](x),
+        "the memory normalized": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x + attend(norm(x), norm(memory))
+        ),
+        "keys not normalized": pre_norm_layer_with(
+            look=lambda x, y, attend: x + attend(y, x)
+        ),
     },
     "check_invisible": {
         "one direction twice": rows(one, one),

@@ -35,6 +35,21 @@ WRONG = {
         "clamps the scores": lambda s: (lambda e: e / e.sum(-1, keepdim=True))(
             s.clamp(-700, 700).exp()
         ),
+        "subtracts the row's first score": softmax_less(lambda s: s[..., :1]),
+        "subtracts the row's mean": softmax_less(lambda s: s.mean(-1, True)),
+        "subtracts the largest of all rows": softmax_less(torch.max),
+        "subtracts the middle of the row": softmax_less(
+            lambda s: (s.amax(-1, True) + s.amin(-1, True)) / 2
+        ),
+        "subtracts the second largest": softmax_less(
+            lambda s: s.topk(2, -1)[0][..., 1:]
+        ),
+        "subtracts the largest but the first": softmax_less(
+            lambda s: s[..., 1:].amax(-1, True)
+        ),
+        "subtracts the larger end": softmax_less(
+            lambda s: torch.maximum(s[..., :1], s[..., -1:])
+        ),
     },
     "check_divisor": {
         "divides by zero": lambda *_: 1 / 0,

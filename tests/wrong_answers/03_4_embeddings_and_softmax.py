@@ -65,6 +65,25 @@ def one_row(weight):
         weight.copy_(torch.randn_like(weight[:1]) * weight.size(1) ** -0.5)
 
 
+def same_data(lookup, linear):
+    right_size(lookup.weight)
+    linear.weight.data = lookup.weight.data
+    return True
+
+
+def signs(weight):
+    """All entries of one size."""
+    with torch.no_grad():
+        weight.copy_(torch.randn_like(weight).sign() * weight.size(1) ** -0.5)
+
+
+def opposite_rows(weight):
+    """The second half of the rows is minus the first."""
+    half = torch.randn((len(weight) + 1) // 2, weight.size(1)) * weight.size(1) ** -0.5
+    with torch.no_grad():
+        weight.copy_(torch.cat([half, -half])[: len(weight)])
+
+
 WRONG = {
     "check_share": {
         "lengths, not squares": lambda f, s: 0.5**0.5 / (0.5**0.5 + f * s),
@@ -128,5 +147,8 @@ WRONG = {
                 torch.randn(100, w.size(1)).repeat(11, 1)[: len(w)] * w.size(1) ** -0.5
             ),
         ),
+        "one memory, two parameters": same_data,
+        "signs": lambda a, b: same_parameter(a, b, signs),
+        "each row and its opposite": lambda a, b: same_parameter(a, b, opposite_rows),
     },
 }

@@ -10,18 +10,13 @@ def adamw(given, **changes):
     weights, gradient, state, rate, (b1, b2), eps, decay = given
     if "l2" in changes:
         gradient, decay = gradient + decay * weights, 0.0
-    t = state["t"] = state.get("t", changes.get("before", 0)) + 1
+    t = state["t"] = state.get("t", 0) + 1
     m = state["m"] = b1 * state.get("m", 0.0) + (1 - b1) * gradient
-    news = gradient.abs() if "absolute" in changes else gradient**2
-    v = state["v"] = b2 * state.get("v", 0.0) + (1 - b2) * news
+    v = state["v"] = b2 * state.get("v", 0.0) + (1 - b2) * gradient**2
     if "biased" not in changes:
         m, v = m / (1 - b1**t), v / (1 - b2**t)
     if "largest" in changes:
         v = state["top"] = torch.maximum(v, state.get("top", v))
-    if "early" in changes:
-        eps = eps / math.sqrt(1 - b2**t)
-    if "nesterov" in changes:
-        m = b1 * m + (1 - b1) * gradient / (1 - b1**t)
     root = (v + eps).sqrt() if "inside" in changes else v.sqrt() + eps
     shrink = 1 - (1 if "rateless" in changes else rate) * decay
     if "late" in changes:
@@ -118,5 +113,7 @@ WRONG = {
         "PyTorch's fused function": fused,
         "a single number": lambda *given: torch.zeros(()),
         "no tensor": lambda weights, *others: weights.tolist(),
+        "decay after the step": but(late=True),
+        "forgets its state": lambda *given: adamw((*given[:2], {}, *given[3:])),
     },
 }

@@ -61,5 +61,6 @@ WRONG = {
         ),
         "nothing": lambda one, other: None,
         "not a number": lambda one, other: math.nan,
+        "one side": share(lambda a, first, slack: a >= first - slack),
     },
 }
