@@ -33,7 +33,7 @@ def everything_summed(d):
     return w_1, b_1, torch.ones(2 * d, d), b_2
 
 
-def smaller(rows, columns=None, bias=True, first_bias=True):
+def smaller(rows, columns=None):
     """A network of the hidden numbers that `rows` picks, copied with a mistake."""
 
     def candidate(module, x):
@@ -43,12 +43,10 @@ def smaller(rows, columns=None, bias=True, first_bias=True):
         small = FeedForward(x.size(-1), int(keep.sum())).to(x.dtype)
         with torch.no_grad():
             small.w_1.weight.copy_(module.w_1.weight[keep])
-            if first_bias:
-                small.w_1.bias.copy_(module.w_1.bias[keep])
+            small.w_1.bias.copy_(module.w_1.bias[keep])
             taken = module.w_2.weight[:, keep]
             small.w_2.weight.copy_(columns(taken) if columns else taken)
-            if bias:
-                small.w_2.bias.copy_(module.w_2.bias)
+            small.w_2.bias.copy_(module.w_2.bias)
         return small
 
     return candidate

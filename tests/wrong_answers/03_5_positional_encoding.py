@@ -5,9 +5,9 @@ import math
 import torch
 
 
-def wave_number(positions, d_model, base=10_000):
+def wave_number(positions, d_model):
     """The pair, not yet a whole number, whose wavelength is so many positions."""
-    return math.log(positions / (2 * math.pi)) / math.log(base) * d_model / 2
+    return math.log(positions / (2 * math.pi)) / math.log(10_000) * d_model / 2
 
 
 def slow_enough(pair, d_model):
@@ -15,11 +15,11 @@ def slow_enough(pair, d_model):
     return pair if pair < d_model // 2 else None
 
 
-def turned(x, *, layout="halves", sign=1, power=None, base=10_000, first_position=0):
+def turned(x, *, layout="halves", sign=1, power=None, first_position=0):
     """RoPE with something changed."""
     length, d_k = x.shape
     power = torch.arange(0, d_k, 2) / d_k if power is None else power(d_k)
-    angle = (torch.arange(length) + first_position)[:, None] / base**power
+    angle = (torch.arange(length) + first_position)[:, None] / 10_000**power
     halves = x.chunk(2, dim=-1) if layout == "halves" else (x[:, 0::2], x[:, 1::2])
     product = torch.complex(*halves) * torch.exp(1j * sign * angle)
     join = torch.cat if layout == "halves" else torch.stack

@@ -39,6 +39,7 @@ WRONG = {
     "check_hub": {
         "no hub": band,
         "the hub reads, nobody reads it": lambda n: with_hub(band(n), column=None),
+        "all read the hub, it reads its window": lambda n: with_hub(band(n), row=None),
         "the hub at the end": lambda n: with_hub(band(n), row=-1, column=-1),
         "a hub without a window": lambda n: with_hub(torch.eye(n, dtype=torch.bool)),
         "a window of 3": lambda n: with_hub(band(n, 3)),

@@ -45,12 +45,11 @@ def gradient(
     target_of,
     real=lambda labels, pad_id: labels != pad_id,
     divide=lambda labels, pad_id: 1,
-    shares=lambda scores: scores.softmax(-1),
 ):
-    """An answer with its own target, padding, divisor or probabilities."""
+    """An answer with its own target, padding or divisor."""
 
     def candidate(scores, labels, epsilon, pad_id):
-        found = shares(scores) - target_of(labels, scores.size(-1), epsilon, pad_id)
+        found = scores.softmax(-1) - target_of(labels, scores.size(-1), epsilon, pad_id)
         found = found * real(labels, pad_id)[:, None]
         return found / divide(labels, pad_id)
 
