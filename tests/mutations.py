@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+COPIED = "transformer_lite transformer_lite_course transformer_lite_book".split()
+COPIED += "tests examples results".split()
 
 
 class Fault(NamedTuple):
-    """A change of one module that some tests should notice."""
+    """A change of one module that some tests should notice: a row of the table."""
 
     name: str
     right: str
@@ -30,544 +32,238 @@ class Fault(NamedTuple):
     """Test files below tests/, separated by spaces; by default the module's own."""
 
 
+# fmt: off
 FAULTS = {
     # Attention (Section 3.2)
     "transformer_lite/attention.py": [
-        Fault(
-            "scores are not scaled",
-            "query @ key.transpose(-2, -1) / math.sqrt(d_k)",
-            "query @ key.transpose(-2, -1)",
-        ),
-        Fault(
-            "scores are divided by d_k and not by its root",
-            "/ math.sqrt(d_k)",
-            "/ d_k",
-        ),
-        Fault(
-            "the mask has the opposite meaning",
-            "scores.masked_fill(~mask,",
-            "scores.masked_fill(mask,",
-        ),
-        Fault(
-            "softmax over the queries",
-            "scores.softmax(dim=-1)",
-            "scores.softmax(dim=-2)",
-        ),
-        Fault(
-            "heads are split without a transpose",
-            "unflatten(-1, (self.num_heads, -1)).transpose(1, 2)",
-            "reshape(len(projected), self.num_heads, projected.size(1), -1)",
-        ),
-        Fault(
-            "heads are joined without a transpose",
-            "self.w_o(heads.transpose(1, 2).flatten(2))",
-            "self.w_o(heads.reshape(len(heads), heads.size(2), -1))",
-        ),
-        Fault(
-            "the kernel gets no mask",
-            "return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)",
-            "return F.scaled_dot_product_attention(query, key, value)",
-        ),
-        Fault(
-            "the values are projected as the keys",
-            "self._split_heads(self.w_v(memory))",
-            "self._split_heads(self.w_k(memory))",
-        ),
-        Fault(
-            "the newest key comes first in the cache",
-            "zip(self, newest, strict=True)",
-            "zip((newest.key, self.key), (self.value, newest.value), strict=True)",
-            "package/test_model.py",
-        ),
+        ("scores are not scaled", "query @ key.transpose(-2, -1) / math.sqrt(d_k)", "query @ key.transpose(-2, -1)"),
+        ("scores are divided by d_k and not by its root", "/ math.sqrt(d_k)", "/ d_k"),
+        ("the mask has the opposite meaning", "scores.masked_fill(~mask,", "scores.masked_fill(mask,"),
+        ("softmax over the queries", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),
+        ("heads are split without a transpose",
+         "unflatten(-1, (self.num_heads, -1)).transpose(1, 2)",
+         "reshape(len(projected), self.num_heads, projected.size(1), -1)"),
+        ("heads are joined without a transpose",
+         "self.w_o(heads.transpose(1, 2).flatten(2))", "self.w_o(heads.reshape(len(heads), heads.size(2), -1))"),
+        ("the kernel gets no mask",
+         "return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)",
+         "return F.scaled_dot_product_attention(query, key, value)"),
+        ("the values are projected as the keys",
+         "self._split_heads(self.w_v(memory))", "self._split_heads(self.w_k(memory))"),
+        ("the newest key comes first in the cache",
+         "zip(self, newest, strict=True)", "zip((newest.key, self.key), (self.value, newest.value), strict=True)",
+         "package/test_model.py"),
     ],
     # Masks (Section 3.2.3)
     "transformer_lite/masks.py": [
-        Fault(
-            "a position sees its successor",
-            "device=device).tril()",
-            "device=device).tril(1)",
-        ),
-        Fault(
-            "padding may be attended to, and nothing else",
-            "(ids != pad_id)",
-            "(ids == pad_id)",
-        ),
+        ("a position sees its successor", "device=device).tril()", "device=device).tril(1)"),
+        ("padding may be attended to, and nothing else", "(ids != pad_id)", "(ids == pad_id)"),
     ],
     # Embeddings and positions (Sections 3.4 and 3.5)
     "transformer_lite/embeddings.py": [
-        Fault(
-            "embeddings are not scaled",
-            "F.embedding(ids, self.weight) * math.sqrt(self.weight.size(1))",
-            "F.embedding(ids, self.weight)",
-        ),
-        Fault(
-            "every token stands at the first positions",
-            "return table[start : start + length]",
-            "return table[:length]",
-        ),
-        Fault(
-            "cosines come before sines",
-            "[angle.sin(), angle.cos()]",
-            "[angle.cos(), angle.sin()]",
-        ),
-        Fault(
-            "wavelengths are too short",
-            "10_000 ** (even_channel / d_model)",
-            "1_000 ** (even_channel / d_model)",
-        ),
+        ("embeddings are not scaled",
+         "F.embedding(ids, self.weight) * math.sqrt(self.weight.size(1))", "F.embedding(ids, self.weight)"),
+        ("every token stands at the first positions", "return table[start : start + length]", "return table[:length]"),
+        ("cosines come before sines", "[angle.sin(), angle.cos()]", "[angle.cos(), angle.sin()]"),
+        ("wavelengths are too short", "10_000 ** (even_channel / d_model)", "1_000 ** (even_channel / d_model)"),
     ],
     # Layers (Sections 3.1 and 3.3)
     "transformer_lite/layers.py": [
-        Fault(
-            "the feed-forward network is linear",
-            "self.w_2(self.w_1(x).relu())",
-            "self.w_2(self.w_1(x))",
-        ),
-        Fault(
-            "normalized before the sum",
-            "self.norm(x + self.dropout(sublayer_output))",
-            "x + self.norm(self.dropout(sublayer_output))",
-        ),
-        Fault(
-            "no residual dropout",
-            "self.norm(x + self.dropout(sublayer_output))",
-            "self.norm(x + sublayer_output)",
-        ),
-        Fault(
-            "the decoder reads the source's padding",
-            "self.cross_attention(x, memory, memory_mask)",
-            "self.cross_attention(x, memory)",
-        ),
-        Fault(
-            "the decoder sees the future",
-            "self.self_attention(x, x, causal[None, None], is_causal=True)",
-            "self.self_attention(x, x)",
-        ),
-        Fault(
-            "a beam reads the tokens of the others",
-            "self.self_attention.attend(x, past, ancestors)",
-            "self.self_attention.attend(x, past)",
-            "package/test_model.py",
-        ),
+        ("the feed-forward network is linear", "self.w_2(self.w_1(x).relu())", "self.w_2(self.w_1(x))"),
+        ("normalized before the sum",
+         "self.norm(x + self.dropout(sublayer_output))", "x + self.norm(self.dropout(sublayer_output))"),
+        ("no residual dropout", "self.norm(x + self.dropout(sublayer_output))", "self.norm(x + sublayer_output)"),
+        ("the decoder reads the source's padding",
+         "self.cross_attention(x, memory, memory_mask)", "self.cross_attention(x, memory)"),
+        ("the decoder sees the future",
+         "self.self_attention(x, x, causal[None, None], is_causal=True)", "self.self_attention(x, x)"),
+        ("a beam reads the tokens of the others",
+         "self.self_attention.attend(x, past, ancestors)", "self.self_attention.attend(x, past)",
+         "package/test_model.py"),
     ],
     # Model (Section 3)
     "transformer_lite/model.py": [
-        Fault(
-            "a decoding step is always the first position",
-            "self.positions(embedded, start=state.length)",
-            "self.positions(embedded)",
-        ),
-        Fault(
-            "beams keep their old ancestors",
-            "ancestors=self.ancestors[sentences, beams]",
-            "ancestors=self.ancestors",
-        ),
-        Fault(
-            "the decoder has an embedding of its own",
-            "Decoder(config, embedding)",
-            "Decoder(config, Embedding(config.vocab_size, config.d_model))",
-        ),
-        Fault(
-            "the encoder reads padding",
-            "            x = layer(x, mask)\n        # Deviation D6",
-            "            x = layer(x, mask | True)\n        # Deviation D6",
-        ),
+        ("a decoding step is always the first position",
+         "self.positions(embedded, start=state.length)", "self.positions(embedded)"),
+        ("beams keep their old ancestors", "ancestors=self.ancestors[sentences, beams]", "ancestors=self.ancestors"),
+        ("the decoder has an embedding of its own",
+         "Decoder(config, embedding)", "Decoder(config, Embedding(config.vocab_size, config.d_model))"),
+        ("the encoder reads padding",
+         "            x = layer(x, mask)\n        # Deviation D6",
+         "            x = layer(x, mask | True)\n        # Deviation D6"),
     ],
     # Loss (Section 5.4)
     "transformer_lite/loss.py": [
-        Fault(
-            "padding is counted in the loss",
-            "nll = -log_probs.gather(-1, labels[..., None])[..., 0] * is_real",
-            "nll = -log_probs.gather(-1, labels[..., None])[..., 0]",
-        ),
-        Fault(
-            "smoothing over padding",
-            "wrong * log_probs.sum(dim=-1) * is_real",
-            "wrong * log_probs.sum(dim=-1)",
-        ),
-        Fault(
-            "the right token gets a share of the smoothing",
-            "smoothing / (logits.size(-1) - 1)",
-            "smoothing / logits.size(-1)",
-        ),
-        Fault(
-            "the fused loss has another gradient",
-            "new_full(part_labels.shape, wrong - right)",
-            "new_full(part_labels.shape, -right)",
-            "package/test_fused_loss.py",
-        ),
+        ("padding is counted in the loss",
+         "nll = -log_probs.gather(-1, labels[..., None])[..., 0] * is_real",
+         "nll = -log_probs.gather(-1, labels[..., None])[..., 0]"),
+        ("smoothing over padding", "wrong * log_probs.sum(dim=-1) * is_real", "wrong * log_probs.sum(dim=-1)"),
+        ("the right token gets a share of the smoothing",
+         "smoothing / (logits.size(-1) - 1)", "smoothing / logits.size(-1)"),
+        ("the fused loss has another gradient",
+         "new_full(part_labels.shape, wrong - right)", "new_full(part_labels.shape, -right)",
+         "package/test_fused_loss.py"),
     ],
     # Optimizer (Section 5.3)
     "transformer_lite/optimizer.py": [
-        Fault(
-            "PyTorch's β₂",
-            "betas=(0.9, 0.98)",
-            "betas=(0.9, 0.999)",
-        ),
-        Fault(
-            "the rate falls with the step and not with its root",
-            "min(step**-0.5,",
-            "min(1 / step,",
-        ),
-        Fault(
-            "the schedule is one step ahead",
-            "noam_rate(done + 1,",
-            "noam_rate(done + 2,",
-        ),
-        Fault(
-            "the cooldown begins at once",
-            "max(0, max_steps - done) / cooldown",
-            "max(0, cooldown - done) / cooldown",
-        ),
+        ("PyTorch's β₂", "betas=(0.9, 0.98)", "betas=(0.9, 0.999)"),
+        ("the rate falls with the step and not with its root", "min(step**-0.5,", "min(1 / step,"),
+        ("the schedule is one step ahead", "noam_rate(done + 1,", "noam_rate(done + 2,"),
+        ("the cooldown begins at once", "max(0, max_steps - done) / cooldown", "max(0, cooldown - done) / cooldown"),
     ],
     # Batches (Section 5.1)
     "transformer_lite/batching.py": [
-        Fault(
-            "the decoder reads what it should predict",
-            "return self.tgt_ids[:, :-1]",
-            "return self.tgt_ids[:, 1:]",
-        ),
-        Fault(
-            "a sentence has no EOS",
-            "rows[np.arange(len(rows)), lengths] = EOS",
-            "pass",
-        ),
-        Fault(
-            "a batch is larger than allowed",
-            "(end - start + 1) * width > batch_tokens",
-            "(end - start) * width > batch_tokens",
-        ),
-        Fault(
-            "all processes read the same batches",
-            "share = step[self._rank :: self._world_size]",
-            "share = step[: len(step) // self._world_size]",
-        ),
-        Fault(
-            "a resumed run repeats a batch",
-            "yield DataPosition(epoch, number), pairs",
-            "yield DataPosition(epoch, number - 1), pairs",
-        ),
-        Fault(
-            "every epoch has the same order",
-            "(self._seed, number),",
-            "(self._seed, 0),",
-        ),
+        ("the decoder reads what it should predict", "return self.tgt_ids[:, :-1]", "return self.tgt_ids[:, 1:]"),
+        ("a sentence has no EOS", "rows[np.arange(len(rows)), lengths] = EOS", "pass"),
+        ("a batch is larger than allowed",
+         "(end - start + 1) * width > batch_tokens", "(end - start) * width > batch_tokens"),
+        ("all processes read the same batches",
+         "share = step[self._rank :: self._world_size]", "share = step[: len(step) // self._world_size]"),
+        ("a resumed run repeats a batch",
+         "yield DataPosition(epoch, number), pairs", "yield DataPosition(epoch, number - 1), pairs"),
+        ("every epoch has the same order", "(self._seed, number),", "(self._seed, 0),"),
     ],
     # Search (Section 6.1)
     "transformer_lite/search.py": [
-        Fault(
-            "log-probabilities are not added up",
-            "extended = (log_probs[:, :, None] + next_log_probs).flatten(1)",
-            "extended = next_log_probs.flatten(1)",
-        ),
-        Fault(
-            "extensions belong to the wrong beam",
-            "return Extensions(best, index // vocab, index % vocab)",
-            "return Extensions(best, index % log_probs.size(1), index % vocab)",
-        ),
-        Fault(
-            "the state does not follow the beams",
-            "state = state.reorder(extended)",
-            "state = state",
-        ),
-        Fault(
-            "EOS is not counted in the length penalty",
-            "ended.double() / length_penalty(beams.ids.size(2), alpha)",
-            "ended.double() / length_penalty(beams.ids.size(2) - 1, alpha)",
-        ),
-        Fault(
-            "a search stops at the first finished output",
-            "is_open &= beams.num_finished < beam_size",
-            "is_open &= beams.num_finished < 1",
-        ),
-        Fault(
-            "a search stops while a longer output could win",
-            "[length_penalty(n, alpha) for n in limits]",
-            "[1.0 for n in limits]",
-        ),
-        Fault(
-            "a finished sentence goes on",
-            "& (log_probs > -math.inf) & has_room",
-            "& (log_probs > -math.inf)",
-        ),
-        Fault(
-            "outputs have no end",
-            "must_end = max_lengths[beams.sentences] == length",
-            "must_end = max_lengths[beams.sentences] < 0",
-        ),
-        Fault(
-            "a search stops when the best output is sure, and not the n best",
-            "at_best > beams.best_scores[:, -1]",
-            "at_best > beams.best_scores[:, 0]",
-        ),
-        Fault(
-            "the n best are the first n",
-            "key=lambda o: o.score, reverse=True",
-            "key=lambda o: 0",
-        ),
+        ("log-probabilities are not added up",
+         "extended = (log_probs[:, :, None] + next_log_probs).flatten(1)", "extended = next_log_probs.flatten(1)"),
+        ("extensions belong to the wrong beam",
+         "return Extensions(best, index // vocab, index % vocab)",
+         "return Extensions(best, index % log_probs.size(1), index % vocab)"),
+        ("the state does not follow the beams", "state = state.reorder(extended)", "state = state"),
+        ("EOS is not counted in the length penalty",
+         "ended.double() / length_penalty(beams.ids.size(2), alpha)",
+         "ended.double() / length_penalty(beams.ids.size(2) - 1, alpha)"),
+        ("a search stops at the first finished output",
+         "is_open &= beams.num_finished < beam_size", "is_open &= beams.num_finished < 1"),
+        ("a search stops while a longer output could win",
+         "[length_penalty(n, alpha) for n in limits]", "[1.0 for n in limits]"),
+        ("a finished sentence goes on", "& (log_probs > -math.inf) & has_room", "& (log_probs > -math.inf)"),
+        ("outputs have no end",
+         "must_end = max_lengths[beams.sentences] == length", "must_end = max_lengths[beams.sentences] < 0"),
+        ("a search stops when the best output is sure, and not the n best",
+         "at_best > beams.best_scores[:, -1]", "at_best > beams.best_scores[:, 0]"),
+        ("the n best are the first n", "key=lambda o: o.score, reverse=True", "key=lambda o: 0"),
     ],
     # Training (Section 5)
     "transformer_lite/training/step.py": [
-        Fault(
-            "each process divides by its own tokens",
-            "tokens = int(processes.all_reduce(share))",
-            "tokens = int(share) * processes.world_size",
-            "package/training/test_distributed.py",
-        ),
-        Fault(
-            "the mean of the processes' gradients and not the sum",
-            "torch.tensor(processes.world_size / tokens,",
-            "torch.tensor(1 / tokens,",
-            "package/training/test_distributed.py",
-        ),
-        Fault(
-            "a step that is not finite is taken",
-            "    if report.is_taken:\n",
-            "    if True:\n",
-        ),
-        Fault(
-            "dropout repeats itself in every step",
-            "_seed_dropout((*seed, number",
-            "_seed_dropout((seed[0], number",
-        ),
-        Fault(
-            "gradients are added up from step to step",
-            "    optimizer.zero_grad()\n",
-            "",
-        ),
-        Fault(
-            "long gradients are not clipped",
-            "    if clip_norm is not None:\n",
-            "    if False:\n",
-        ),
-        Fault(
-            "validation drops out units",
-            "    model.eval()\n",
-            "",
-        ),
+        ("each process divides by its own tokens",
+         "tokens = int(processes.all_reduce(share))", "tokens = int(share) * processes.world_size",
+         "package/training/test_distributed.py"),
+        ("the mean of the processes' gradients and not the sum",
+         "torch.tensor(processes.world_size / tokens,", "torch.tensor(1 / tokens,",
+         "package/training/test_distributed.py"),
+        ("a step that is not finite is taken", "    if report.is_taken:\n", "    if True:\n"),
+        ("dropout repeats itself in every step", "_seed_dropout((*seed, number", "_seed_dropout((seed[0], number"),
+        ("gradients are added up from step to step", "    optimizer.zero_grad()\n", ""),
+        ("long gradients are not clipped", "    if clip_norm is not None:\n", "    if False:\n"),
+        ("validation drops out units", "    model.eval()\n", ""),
     ],
     "transformer_lite/training/checkpoint.py": [
-        Fault(
-            "a resumed run has forgotten Adam's moments",
-            '            self.optimizer.load_state_dict(training["optimizer"])\n',
-            "",
-        ),
-        Fault(
-            "a resumed run has forgotten the schedule",
-            "            self.schedule = self._schedule()\n",
-            "",
-        ),
-        Fault(
-            "a resumed run reads from the beginning",
-            '            self.position = DataPosition(*training["position"])\n',
-            "",
-        ),
-        Fault(
-            "checkpoints that an average needs are deleted",
-            "regular[-max(keep, RESUMABLE) :]",
-            "regular[-RESUMABLE:]",
-        ),
-        Fault(
-            "a finished model without its steps is trained anew",
-            "    if not complete and any(",
-            "    if False and any(",
-            "package/training/test_run.py",
-        ),
+        ("a resumed run has forgotten Adam's moments",
+         '            self.optimizer.load_state_dict(training["optimizer"])\n', ""),
+        ("a resumed run has forgotten the schedule", "            self.schedule = self._schedule()\n", ""),
+        ("a resumed run reads from the beginning",
+         '            self.position = DataPosition(*training["position"])\n', ""),
+        ("checkpoints that an average needs are deleted", "regular[-max(keep, RESUMABLE) :]", "regular[-RESUMABLE:]"),
+        ("a finished model without its steps is trained anew",
+         "    if not complete and any(", "    if False and any(", "package/training/test_run.py"),
     ],
     "transformer_lite/training/distributed.py": [
-        Fault(
-            "the others wait for a process that failed alone",
-            "if self.any_rank(message is not None) else []",
-            "if False else []",
-        ),
-        Fault(
-            "an error is shown only when the group has been destroyed",
-            "    except Exception as error:\n        if world_size > 1:\n",
-            "    except Exception as error:\n        dist.destroy_process_group()\n"
-            "        if world_size > 1:\n",
-            "package/training/test_ranks.py",
-        ),
+        ("the others wait for a process that failed alone",
+         "if self.any_rank(message is not None) else []", "if False else []"),
+        ("an error is shown only when the group has been destroyed",
+         "    except Exception as error:\n        if world_size > 1:\n",
+         "    except Exception as error:\n        dist.destroy_process_group()\n        if world_size > 1:\n",
+         "package/training/test_ranks.py"),
     ],
     "transformer_lite/runs/weights.py": [
-        Fault(
-            "the average is divided by too many",
-            "(tensor / len(paths)).float()",
-            "(tensor / (len(paths) + 1)).float()",
-        ),
+        ("the average is divided by too many", "(tensor / len(paths)).float()", "(tensor / (len(paths) + 1)).float()"),
     ],
     "transformer_lite/training/trainer.py": [
-        Fault(
-            "a signal is not heard",
-            "if not self._is_done and processes.any_rank(bool(received)):",
-            "if False:",
-        ),
+        ("a signal is not heard", "if not self._is_done and processes.any_rank(bool(received)):", "if False:"),
     ],
     "transformer_lite/training/run.py": [
-        Fault(
-            "another program's folder is overwritten",
-            "if set(files) - {folder.lock}:",
-            "if False:",
-        ),
-        Fault(
-            "a run does not begin with the weights that it names",
-            "                load_weights(model, initial)\n",
-            "                pass\n",
-        ),
+        ("another program's folder is overwritten", "if set(files) - {folder.lock}:", "if False:"),
+        ("a run does not begin with the weights that it names",
+         "                load_weights(model, initial)\n", "                pass\n"),
     ],
     # Data (Sections 5.1 and 6.3)
     "transformer_lite/data/prepare.py": [
-        Fault(
-            "the vocabulary is learned from the validation text",
-            '(corpus, "train", "vocabulary", skip_unusable, too_long)',
-            '(corpus, "valid", "vocabulary", skip_unusable, too_long)',
-        ),
-        Fault(
-            "the vocabulary is learned from pairs that are left out",
-            '(corpus, "train", "vocabulary", skip_unusable, too_long)',
-            '(corpus, "train", "vocabulary", skip_unusable)',
-            "package/data/test_verbs.py",
-        ),
-        Fault(
-            "a sentence that is too long is kept",
-            "if length <= max_length:",
-            "if length <= 10 * max_length:",
-        ),
+        ("the vocabulary is learned from the validation text",
+         '(corpus, "train", "vocabulary", skip_unusable, too_long)',
+         '(corpus, "valid", "vocabulary", skip_unusable, too_long)'),
+        ("the vocabulary is learned from pairs that are left out",
+         '(corpus, "train", "vocabulary", skip_unusable, too_long)', '(corpus, "train", "vocabulary", skip_unusable)',
+         "package/data/test_verbs.py"),
+        ("a sentence that is too long is kept", "if length <= max_length:", "if length <= 10 * max_length:"),
     ],
     "transformer_lite/data/tatoeba.py": [
-        Fault(
-            "held-out sentences are trained on",
-            "[pair for pair in ranked if pair not in left_out]",
-            "ranked",
-        ),
+        ("held-out sentences are trained on", "[pair for pair in ranked if pair not in left_out]", "ranked"),
     ],
     "transformer_lite/data/corpora.py": [
-        Fault(
-            "more of one file's lines than of the other's are read",
-            "            if None in lines:",
-            "            if False:",
-        ),
+        ("more of one file's lines than of the other's are read",
+         "            if None in lines:", "            if False:"),
     ],
     "transformer_lite/parsing/trees.py": [
-        Fault(
-            "a bracket may close another",
-            'if token[1:] not in ("", label):',
-            "if False:",
-        ),
-        Fault(
-            "another word counts as the sentence's",
-            "if with_words and token != word:",
-            "if False:",
-        ),
+        ("a bracket may close another", 'if token[1:] not in ("", label):', "if False:"),
+        ("another word counts as the sentence's", "if with_words and token != word:", "if False:"),
     ],
     "transformer_lite/parsing/brackets.py": [
-        Fault(
-            "punctuation counts in F1",
-            "[tag.label not in PUNCTUATION for tag in gold.tags()]",
-            "[True for tag in gold.tags()]",
-        ),
-        Fault(
-            "outputs that are no trees cost nothing",
-            "f1_all=_percent(2 * correct, written + expected_of_all)",
-            "f1_all=_percent(2 * correct, written + expected)",
-        ),
+        ("punctuation counts in F1",
+         "[tag.label not in PUNCTUATION for tag in gold.tags()]", "[True for tag in gold.tags()]"),
+        ("outputs that are no trees cost nothing",
+         "f1_all=_percent(2 * correct, written + expected_of_all)", "f1_all=_percent(2 * correct, written + expected)"),
     ],
     "transformer_lite/inference/translator.py": [
-        Fault(
-            "translations come in the order of their lengths",
-            "                outputs[i] = best\n",
-            "                outputs[outputs.index([Hypothesis([], 0, 0)])] = best\n",
-        ),
+        ("translations come in the order of their lengths",
+         "                outputs[i] = best\n",
+         "                outputs[outputs.index([Hypothesis([], 0, 0)])] = best\n"),
     ],
     "transformer_lite/inference/lines.py": [
-        Fault(
-            "a reader waits for more than one line",
-            "file.read1(READ_BYTES)",
-            "file.read(READ_BYTES)",
-        ),
+        ("a reader waits for more than one line", "file.read1(READ_BYTES)", "file.read(READ_BYTES)"),
     ],
     "transformer_lite/runs/files.py": [
-        Fault(
-            "an output may replace an input",
-            "if source == target or source in target.parents:",
-            "if False:",
-            "package/test_nothing_is_lost.py",
-        ),
-        Fault(
-            "a link becomes a file",
-            "    target = path.resolve()\n    partial = partial_file(target)\n",
-            "    target = path\n    partial = partial_file(target)\n",
-        ),
-        Fault(
-            "what another process fills is deleted",
-            '                with only_process(folder / LOCK, "in use"):\n'
-            "                    rmtree(folder)\n",
-            "                rmtree(folder)\n",
-        ),
+        ("an output may replace an input",
+         "if source == target or source in target.parents:", "if False:", "package/test_nothing_is_lost.py"),
+        ("a link becomes a file",
+         "    target = path.resolve()\n    partial = partial_file(target)\n",
+         "    target = path\n    partial = partial_file(target)\n"),
+        ("what another process fills is deleted",
+         '                with only_process(folder / LOCK, "in use"):\n                    rmtree(folder)\n',
+         "                rmtree(folder)\n"),
     ],
     # The page
     "transformer_lite/page/export.py": [
-        Fault(
-            "weights of 8 bits have one scale for the whole matrix",
-            "matrix.abs().amax(dim=1)",
-            "matrix.abs().amax().expand(len(matrix))",
-        ),
+        ("weights of 8 bits have one scale for the whole matrix",
+         "matrix.abs().amax(dim=1)", "matrix.abs().amax().expand(len(matrix))"),
     ],
     "transformer_lite/page/transformer.js": [
-        Fault(
-            "JavaScript divides the scores by d_k",
-            "Math.sqrt(query.length)",
-            "query.length",
-            "package/page/test_transformer_js.py",
-        ),
-        Fault(
-            "JavaScript's LayerNorm has another ε",
-            "Math.sqrt(variance + 1e-5)",
-            "Math.sqrt(variance + 1e-2)",
-            "package/page/test_transformer_js.py",
-        ),
-        Fault(
-            "JavaScript's beams end at the first end",
-            "finished >= beamSize",
-            "finished >= 1",
-            "package/page/test_transformer_js.py",
-        ),
-        Fault(
-            "a head that is switched off in JavaScript goes on",
-            "output.fill(0) : output",
-            "output : output",
-            "package/page/test_transformer_js.py",
-        ),
+        ("JavaScript divides the scores by d_k",
+         "Math.sqrt(query.length)", "query.length", "package/page/test_transformer_js.py"),
+        ("JavaScript's LayerNorm has another ε",
+         "Math.sqrt(variance + 1e-5)", "Math.sqrt(variance + 1e-2)", "package/page/test_transformer_js.py"),
+        ("JavaScript's beams end at the first end",
+         "finished >= beamSize", "finished >= 1", "package/page/test_transformer_js.py"),
+        ("a head that is switched off in JavaScript goes on",
+         "output.fill(0) : output", "output : output", "package/page/test_transformer_js.py"),
     ],
     "transformer_lite/page/tokenizer.js": [
-        Fault(
-            "JavaScript cuts a text before it is certain that it is too long",
-            "known > most * this.longest",
-            "known > most",
-            "package/page/test_tokenizer_js.py",
-        ),
-        Fault(
-            "JavaScript merges the last pair first",
-            "if (ranks[i] < ranks[first])",
-            "if (ranks[i] < Infinity)",
-            "package/page/test_tokenizer_js.py",
-        ),
-        Fault(
-            "unknown characters are one piece each in JavaScript",
-            "id === UNK && last?.id === UNK",
-            "false",
-            "package/page/test_tokenizer_js.py",
-        ),
+        ("JavaScript cuts a text before it is certain that it is too long",
+         "known > most * this.longest", "known > most", "package/page/test_tokenizer_js.py"),
+        ("JavaScript merges the last pair first",
+         "if (ranks[i] < ranks[first])", "if (ranks[i] < Infinity)", "package/page/test_tokenizer_js.py"),
+        ("unknown characters are one piece each in JavaScript",
+         "id === UNK && last?.id === UNK", "false", "package/page/test_tokenizer_js.py"),
     ],
     # The course
     "transformer_lite_course/checks/attention.py": [
-        Fault(
-            "the grader takes a mask of the opposite meaning",
-            "mask = torch.tensor([[1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 1, 0, 1]])",
-            "mask = torch.ones(3, 5)",
-            "course/test_checks.py",
-        ),
+        ("the grader takes a mask of the opposite meaning",
+         "mask = torch.tensor([[1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 1, 0, 1]])", "mask = torch.ones(3, 5)",
+         "course/test_checks.py"),
     ],
 }
+# fmt: on
 
 
 def is_noticed(module: str, fault: Fault, folder: Path) -> bool:
@@ -578,11 +274,9 @@ def is_noticed(module: str, fault: Fault, folder: Path) -> bool:
     """
     path = folder / module
     text = path.read_text(encoding="utf-8")
-    if text.count(fault.right) != 1:
-        raise ValueError(
-            f"{fault.name}: {module} has {fault.right!r} "
-            f"{text.count(fault.right)} times; mend this list"
-        )
+    if (times := text.count(fault.right)) != 1:
+        found = f"{module} has {fault.right!r} {times} times"
+        raise ValueError(f"{fault.name}: {found}; mend this list")
     path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
     _, *folders, name = Path(module).parts
     own = "/".join(("package", *folders, f"test_{name}"))
@@ -602,42 +296,28 @@ def is_noticed(module: str, fault: Fault, folder: Path) -> bool:
 
 def main(parts: list[str]) -> int:
     """Try all faults, or those whose names have one of these parts."""
+    every = [(module, Fault(*row)) for module, rows in FAULTS.items() for row in rows]
     chosen = [
         (module, fault)
-        for module, faults in FAULTS.items()
-        for fault in faults
+        for module, fault in every
         if not parts or any(part in fault.name for part in parts)
     ]
-    unnoticed = []
+    num_noticed = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for name in (
-            "transformer_lite",
-            "transformer_lite_course",
-            "transformer_lite_book",
-            "tests",
-            "pyproject.toml",
-            "examples",
-            "results",
-        ):
-            source, copy = ROOT / name, folder / name
-            if source.is_dir():
-                ignored = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(source, copy, ignore=ignored)
-            else:
-                shutil.copy(source, copy)
+        for name in COPIED:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copy(ROOT / "pyproject.toml", folder)
         for number, (module, fault) in enumerate(chosen, start=1):
             begun = time.monotonic()
             noticed = is_noticed(module, fault, folder)
-            seconds = time.monotonic() - begun
-            verdict = "noticed" if noticed else "UNNOTICED"
-            print(
-                f"{number:3}  {verdict:9}  {seconds:4.0f} s  {fault.name}", flush=True
-            )
-            if not noticed:
-                unnoticed.append(fault.name)
-    print(f"{len(chosen) - len(unnoticed)} of {len(chosen)} faults are noticed")
-    return 1 if unnoticed else 0
+            num_noticed += noticed
+            verdict = f"{'noticed' if noticed else 'UNNOTICED':9}"
+            seconds = f"{time.monotonic() - begun:4.0f} s"
+            print(f"{number:3}  {verdict}  {seconds}  {fault.name}", flush=True)
+    print(f"{num_noticed} of {len(chosen)} faults are noticed")
+    return int(num_noticed < len(chosen))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The exercises' checks accept the stored solution and refuse the likely wrong answers.
 
-tests/wrong_answers/ has at least three wrong answers to each exercise; whoever writes
-one adds its own.
+tests/wrong_answers/ has at least three wrong answers to each exercise, one or two for
+each way in which its check refuses; whoever writes an exercise adds its own.
 """
 
 from functools import cache

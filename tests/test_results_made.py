@@ -87,6 +87,14 @@ def require_schema(result):
     jsonschema.validate(clean, read_json(conditions.ROOT / "results/schema.json"))
 
 
+def result_made_of(run):
+    """The result of a run that is made to its end."""
+    assert make.make(run)
+    result = read_json(run.result)
+    require_schema(result)
+    return result
+
+
 def test_a_result_has_all_that_it_depends_on(made):
     require_schema(made)
     assert [point["step"] for point in made["curve"]] == [2, 4, 5]
@@ -119,9 +127,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(made, monkeypatch):
         patch.setattr(make, "validation_samples", Stopping)
         assert not make.make(run)
         assert not run.result.exists()
-    assert make.make(run)
-    result = read_json(run.result)
-    require_schema(result)
+    result = result_made_of(run)
     assert len(result["sessions"]) == 2
     assert result["curve"] == made["curve"]
     for split in SMALL.splits:
@@ -136,9 +142,7 @@ def test_a_run_goes_on_where_another_has_ended(made):
         changes={**SMALL.changes, "train": longer},
         begins_with=SMALL.name,
     )
-    assert make.make(run)
-    result = read_json(run.result)
-    require_schema(result)
+    result = result_made_of(run)
     assert result["curve"][:3] == made["curve"]
     assert [point["step"] for point in result["curve"][3:]] == [6, 7]
     assert result["training"]["steps"] == 7
@@ -165,9 +169,7 @@ def test_a_run_begins_with_the_weights_that_the_table_names_alone(made):
     assert not run.folder.exists()
     checksum = hashlib.sha256(average.read_bytes()).hexdigest()
     run = replace(run, begin_with={**begin_with, "sha256": checksum})
-    assert make.make(run)
-    result = read_json(run.result)
-    require_schema(result)
+    result = result_made_of(run)
     assert result["begin_with"] == run.begin_with
     assert RunFolder(run.folder).training_data()["begin_with"] == run.begin_with
 
@@ -216,9 +218,7 @@ class Diverging(Transformer):
 def test_a_run_that_diverges_leaves_a_result_that_says_so(made, monkeypatch):
     monkeypatch.setitem(MODELS, "diverging", Diverging)
     run = replace(SMALL, name="group/diverging-1", model="diverging")
-    assert make.make(run)
-    result = read_json(run.result)
-    require_schema(result)
+    result = result_made_of(run)
     assert (result["diverged"], result["curve"], result["scores"]) == (True, [], {})
 
 
@@ -234,9 +234,7 @@ def test_a_run_goes_on_until_its_perplexity_is_flat(made, monkeypatch):
     monkeypatch.setattr(make, "STAGE", 4)
     monkeypatch.setattr(make, "flat_after", lambda curve: 8 if len(curve) > 3 else None)
     run = replace(SMALL, name="group/flat-1", until_flat=True)
-    assert make.make(run)
-    result = read_json(run.result)
-    require_schema(result)
+    result = result_made_of(run)
     assert [point["step"] for point in result["curve"]] == [2, 4, 6, 8, 10, 12]
     assert result["configuration"]["train"]["max_steps"] == 12
     rates = [entry.get("rate") for entry in Metrics(run.folder).read()]

@@ -25,32 +25,11 @@ def post_norm(x, memory, look, read, think, norms):
     return norms[2](x + think(x))
 
 
-def sums_from_the_normalized_vector(x, memory, look, read, think, norms):
-    x = norms[0](x)
-    x = x + look(x, x)
-    x = norms[1](x)
-    x = x + read(x, memory)
-    x = norms[2](x)
-    return x + think(x)
-
-
-def cross_attention_first(x, memory, look, read, think, norms):
-    x = x + read(norms[0](x), memory)
-    y = norms[1](x)
-    x = x + look(y, y)
-    return x + think(norms[2](x))
-
-
 def one_norm(x, memory, look, read, think, norms):
     y = norms[0](x)
     x = x + look(y, y)
     x = x + read(norms[0](x), memory)
     return x + think(norms[0](x))
-
-
-def all_from_the_input(x, memory, look, read, think, norms):
-    y = norms[0](x)
-    return x + look(y, y) + read(norms[1](x), memory) + think(norms[2](x))
 
 
 def in_place(x, memory, look, read, think, norms):
@@ -104,39 +83,12 @@ WRONG = {
             2**layers * share / (4**layers) ** 0.5
         ),
         "not yet written": lambda share, layers: None,
-        "a list": lambda share, layers: [share],
-        "words": lambda share, layers: "a half",
-        "two numbers": lambda share, layers: torch.ones(2),
-        "complex": lambda share, layers: 1j * share,
         "not a number": lambda share, layers: float("nan"),
         "an error": lambda share, layers: share / 0,
     },
     "check_pre_norm": {
         "post-norm": post_norm,
-        "sums from the normalized vector": sums_from_the_normalized_vector,
-        "cross-attention first": cross_attention_first,
         "one norm for all": one_norm,
-        "all from the input": all_from_the_input,
-        "the memory normalized": pre_norm_layer_with(
-            read=lambda x, norm, memory, attend: x + attend(norm(x), norm(memory))
-        ),
-        "the memory instead of the query normalized": pre_norm_layer_with(
-            read=lambda x, norm, memory, attend: x + attend(x, norm(memory))
-        ),
-        "keys not normalized": pre_norm_layer_with(
-            look=lambda x, y, attend: x + attend(y, x)
-        ),
-        "queries not normalized": pre_norm_layer_with(
-            look=lambda x, y, attend: x + attend(x, y)
-        ),
-        "nothing normalized": pre_norm_layer_with(
-            look=lambda x, y, attend: x + attend(x, x),
-            read=lambda x, norm, memory, attend: x + attend(x, memory),
-            think=lambda x, norm, network: x + network(x),
-        ),
-        "the output normalized": pre_norm_layer_with(
-            think=lambda x, norm, network: x + norm(network(x))
-        ),
         "the input detached": lambda x, memory, *others: pre_norm_layer_with()(
             x.detach(), memory, *others
         ),
@@ -150,49 +102,27 @@ WRONG = {
         "the sum detached": pre_norm_layer_with(
             read=lambda x, norm, memory, attend: x.detach() + attend(norm(x), memory)
         ),
-        "no sum": pre_norm_layer_with(think=lambda x, norm, network: network(norm(x))),
         "sum around attention forgotten": pre_norm_layer_with(
             look=lambda x, y, attend: attend(y, y)
         ),
-        "no cross-attention": pre_norm_layer_with(
-            read=lambda x, norm, memory, attend: x
-        ),
-        "reads itself": pre_norm_layer_with(
-            read=lambda x, norm, memory, attend: x + attend(norm(x), norm(x))
-        ),
-        "asks with the memory": pre_norm_layer_with(
-            read=lambda x, norm, memory, attend: x + attend(memory, norm(x))
-        ),
-        "no network": pre_norm_layer_with(think=lambda x, norm, network: x),
-        "one more norm at the end": pre_norm_layer_with(
-            think=lambda x, norm, network: norm(x + network(norm(x)))
-        ),
-        "the input": lambda x, *others: x,
         "in place": in_place,
         "not yet written": lambda *given: None,
-        "a list": lambda *given: [pre_norm_layer_with()(*given)],
         "one word": lambda *given: pre_norm_layer_with()(*given)[:, :1],
         "a fourth norm": lambda x, memory, look, read, think, norms: norms[3](x),
+        "the memory normalized": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x + attend(norm(x), norm(memory))
+        ),
+        "keys not normalized": pre_norm_layer_with(
+            look=lambda x, y, attend: x + attend(y, x)
+        ),
     },
     "check_invisible": {
         "one direction twice": rows(one, one),
-        "the same with the other sign": rows(one, lambda x: -x.new_ones(len(x))),
-        "a multiple": rows(lambda x: x, lambda x: 3 * x),
-        "zeros": rows(torch.zeros_like, one),
         "only the mean": rows(one, first),
-        "only the length": rows(lambda x: x, first),
         "random": lambda x: torch.randn(2, len(x), dtype=x.dtype),
         "two components": lambda x: torch.eye(len(x), dtype=x.dtype)[:2],
-        "the signs": rows(one, torch.sign),
-        "the squares": rows(one, torch.square),
         "nearly the same": rows(one, lambda x: 1 + 1e-9 * x),
         "one direction alone": lambda x: torch.ones_like(x)[None],
-        "infinite": rows(one, lambda x: x / 0),
-        "absolute values": rows(one, torch.abs),
-        "reversed": rows(one, lambda x: x.flip(0)),
-        "not yet written": lambda x: None,
-        "a list": lambda x: [one(x), x],
-        "columns": lambda x: torch.stack([one(x), x], dim=1),
         "complex": lambda x: torch.stack([one(x), 1j * x]),
         "not a number": rows(one, lambda x: x * float("nan")),
         "an error": lambda x: torch.cat([one(x)[None], x]),

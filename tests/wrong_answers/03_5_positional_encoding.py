@@ -5,9 +5,9 @@ import math
 import torch
 
 
-def wave_number(positions, d_model, base=10_000):
+def wave_number(positions, d_model):
     """The pair, not yet a whole number, whose wavelength is so many positions."""
-    return math.log(positions / (2 * math.pi)) / math.log(base) * d_model / 2
+    return math.log(positions / (2 * math.pi)) / math.log(10_000) * d_model / 2
 
 
 def slow_enough(pair, d_model):
@@ -15,11 +15,11 @@ def slow_enough(pair, d_model):
     return pair if pair < d_model // 2 else None
 
 
-def turned(x, *, layout="halves", sign=1, power=None, base=10_000, first_position=0):
+def turned(x, *, layout="halves", sign=1, power=None, first_position=0):
     """RoPE with something changed."""
     length, d_k = x.shape
     power = torch.arange(0, d_k, 2) / d_k if power is None else power(d_k)
-    angle = (torch.arange(length) + first_position)[:, None] / base**power
+    angle = (torch.arange(length) + first_position)[:, None] / 10_000**power
     halves = x.chunk(2, dim=-1) if layout == "halves" else (x[:, 0::2], x[:, 1::2])
     product = torch.complex(*halves) * torch.exp(1j * sign * angle)
     join = torch.cat if layout == "halves" else torch.stack
@@ -46,63 +46,29 @@ WRONG = {
         "the last pair where none is slow enough": lambda n, d: min(
             max(0, math.ceil(wave_number(n, d))), d // 2 - 1
         ),
-        "one too fast": lambda n, d: slow_enough(
-            max(0, math.floor(wave_number(n, d))), d
-        ),
-        "one too slow": lambda n, d: slow_enough(
-            max(0, math.floor(wave_number(n, d)) + 1) if n > 6 else 1, d
-        ),
-        "without 2π": lambda n, d: slow_enough(
-            max(0, math.ceil(math.log(n) / math.log(10_000) * d / 2)), d
-        ),
         "the channel": lambda n, d: slow_enough(
             2 * max(0, math.ceil(wave_number(n, d))), d
-        ),
-        "half a circle": lambda n, d: slow_enough(
-            max(0, math.ceil(wave_number(2 * n, d))), d
-        ),
-        "the authors' divisor": lambda n, d: slow_enough(
-            max(0, math.ceil(wave_number(n, d - 2))), d
         ),
         "for one width": lambda n, d: slow_enough(
             max(0, math.ceil(wave_number(n, 512))), 512
         ),
-        "the slowest": lambda n, d: d // 2 - 1,
         "rounded to the nearest pair": lambda n, d: slow_enough(
             max(0, round(wave_number(n, d))), d
         ),
-        "without the slowest pair": lambda n, d: next(
-            (i for i in range(max(1, d // 2 - 1)) if i >= wave_number(n, d)),
-            None,
-        ),
         "a list": lambda n, d: [n, d],
-        "a tensor of all pairs": lambda n, d: torch.arange(d // 2),
     },
     "check_rope": {
-        "the input": lambda x: x,
         "the paper's layout": lambda x: turned(x, layout="interleaved"),
         "turned the other way": lambda x: turned(x, sign=-1),
         "one speed": lambda x: turned(x, power=lambda d: torch.zeros(d // 2)),
-        "half the exponent": lambda x: turned(
-            x, power=lambda d: torch.arange(d // 2) / d
-        ),
-        "the authors' divisor": lambda x: turned(
-            x, power=lambda d: torch.arange(d // 2) / max(d // 2 - 1, 1)
-        ),
-        "another base": lambda x: turned(x, base=500_000),
-        "multiplied by the wavelength": lambda x: turned(x, base=1 / 10_000),
         "positions from 1": lambda x: turned(x, first_position=1),
         "one position for all": lambda x: torch.cat([turned(row[None]) for row in x]),
-        "positions of the end": lambda x: turned(x.flip(0)).flip(0),
         "added": lambda x: x + turned(torch.ones_like(x)),
         "the frequency of width 64": lambda x: turned(
             x, power=lambda d: torch.arange(0, d, 2) / 64
         ),
         "complex numbers": lambda x: turned(x) + 0j,
-        "not a number": lambda x: x * math.nan,
         "one row": lambda x: turned(x)[-1],
-        "a list": lambda x: turned(x).tolist(),
-        "None": lambda x: None,
     },
     "check_side": {
         "zeros": lambda d: torch.zeros(d, d),
@@ -117,9 +83,6 @@ WRONG = {
         ),
         "only the sine of the key": lambda d: quarter_turns(d, [d // 2 - 1]).tril(),
         "another width": lambda d: quarter_turns(16, [7]),
-        "one number": lambda d: torch.tensor(1.0),
-        "a list": lambda d: quarter_turns(d, [d // 2 - 1]).tolist(),
-        "None": lambda d: None,
         "at random": lambda d: torch.randn(
             d, d, generator=torch.Generator().manual_seed(0)
         ),

@@ -9,10 +9,6 @@ def grams(words, n):
     return Counter(zip(*(words[i:] for i in range(n)), strict=False))
 
 
-def ends(words, n):
-    return Counter((gram[0], gram[-1]) for gram in grams(words, n).elements())
-
-
 def matches(allowed_of):
     """Clipped matches with another way to say how often an n-gram may count."""
     return lambda words, references, n: (
@@ -44,34 +40,12 @@ WRONG = {
         "the source alone": lambda n, h, k, v, s, t, b: n * h * (k + v) * s * b,
         "keys alone": lambda n, h, k, v, s, t, b: n * h * k * (s + t) * b,
         "values alone": lambda n, h, k, v, s, t, b: n * h * v * (s + t) * b,
-        "values as wide as keys": lambda n, h, k, v, s, t, b: (
-            n * h * 2 * k * (s + t) * b
-        ),
-        "keys as wide as values": lambda n, h, k, v, s, t, b: (
-            n * h * 2 * v * (s + t) * b
-        ),
-        "queries too": lambda n, h, k, v, s, t, b: n * h * (2 * k + v) * (s + t) * b,
-        "one layer": lambda n, h, k, v, s, t, b: h * (k + v) * (s + t) * b,
-        "one head": lambda n, h, k, v, s, t, b: n * (k + v) * (s + t) * b,
-        "the source once for all layers": lambda n, h, k, v, s, t, b: (
-            h * (k + v) * (n * t + s) * b
-        ),
         "always four bytes": lambda n, h, k, v, s, t, b: n * h * (k + v) * (s + t) * 4,
-        "numbers, not bytes": lambda n, h, k, v, s, t, b: n * h * (k + v) * (s + t),
-        "the last token not yet": lambda n, h, k, v, s, t, b: (
-            n * h * (k + v) * (s + t - 1) * b
-        ),
-        "each step keeps the source": lambda n, h, k, v, s, t, b: (
-            n * h * (k + v) * (s * t + t) * b
-        ),
-        "weights of attention": lambda n, h, k, v, s, t, b: n * h * s * t * b,
         "the longer of the two": lambda n, h, k, v, s, t, b: (
             n * h * (k + v) * max(s, t) * b
         ),
-        "twice too many": lambda n, h, k, v, s, t, b: 2 * n * h * (k + v) * (s + t) * b,
         "many numbers": lambda *given: torch.ones(3),
         "nothing": lambda *given: None,
-        "an error": lambda *given: 1 / 0,
     },
     "check_matches": {
         "no clipping": every_gram_of_a_reference,
@@ -87,21 +61,12 @@ WRONG = {
             )
         ),
         "many numbers": lambda words, references, n: torch.ones(3),
-        "the counts of all references added": matches(
-            lambda counts: sum(counts, Counter())
-        ),
-        "single words": lambda words, references, n: matches(
-            lambda counts: max(counts, key=Counter.total)
-        )(words, references, 1),
         "the longest reference": matches(lambda counts: max(counts, key=Counter.total)),
         "a constant": lambda words, references, n: 2,
         "substrings": lambda words, references, n: sum(
             min(count, max(" ".join(r).count(" ".join(gram)) for r in references))
             for gram, count in grams(words, n).items()
         ),
-        "first and last word": lambda words, references, n: (
-            ends(words, n) & max((ends(r, n) for r in references), key=Counter.total)
-        ).total(),
         "at most trigrams": lambda words, references, n: by_key(
             words, references, min(n, 3), tuple
         ),
@@ -127,9 +92,6 @@ WRONG = {
         "the penalty of its present length": lambda f, m, u, L, alpha: (
             u / ((5 + m) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
         ),
-        "lengths exchanged": lambda f, m, u, L, alpha: (
-            u / ((5 + m) / 6) ** alpha > f / ((5 + L) / 6) ** alpha
-        ),
         "divided by the length": lambda f, m, u, L, alpha: u / L > f / m,
         "powers of the length": lambda f, m, u, L, alpha: u / L**alpha > f / m**alpha,
         "0.6 whatever α": lambda f, m, u, L, alpha: (
@@ -147,10 +109,6 @@ WRONG = {
         "always": lambda f, m, u, L, alpha: True,
         "many truths": lambda f, m, u, L, alpha: torch.ones(3),
         "a word": lambda f, m, u, L, alpha: "yes",
-        "nothing": lambda f, m, u, L, alpha: None,
-        "the sign": lambda f, m, u, L, alpha: (
-            u * ((5 + L) / 6) ** alpha > f * ((5 + m) / 6) ** alpha
-        ),
         "4 for 5": lambda f, m, u, L, alpha: (
             u / ((4 + L) / 6) ** alpha > f / ((4 + m) / 6) ** alpha
         ),

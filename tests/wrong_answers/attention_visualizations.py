@@ -1,7 +1,5 @@
 """Wrong answers to the exercises on the attention visualizations, by check."""
 
-import torch
-
 
 def patched(heads, head, other):
     new = heads.clone()
@@ -22,18 +20,6 @@ def one_by_one(heads, head, other):
     return new
 
 
-def into_the_other(heads, head, other):
-    new = heads.clone()
-    new[other, head] = heads[:, head]
-    return new
-
-
-def rows_of(weights, value, w_o, head):
-    """The head's rows of W^O as if PyTorch stored it the other way round."""
-    width = value.size(-1)
-    return weights @ value @ w_o.T[:, head * width : (head + 1) * width].T
-
-
 def erased(weights, value, w_o, head):
     """Right for the first head; then W^O is all zeros, and so is every other part."""
     part = weights @ value @ w_o[:, : value.size(-1)].T
@@ -44,23 +30,13 @@ def erased(weights, value, w_o, head):
 WRONG = {
     "check_patch": {
         "nothing": lambda heads, head, other: None,
-        "a list": lambda *given: patched(*given).tolist(),
         "unpatched": lambda heads, head, other: heads.clone(),
-        "every head": lambda heads, head, other: heads[other],
-        "the next head": lambda heads, head, other: patched(heads, head - 1, other),
         "the head alone": lambda heads, head, other: heads[other, head],
         "in place": in_place,
         "patched sentences read again": one_by_one,
-        "in the other direction": into_the_other,
-        "zeros": lambda heads, head, other: heads.index_fill(1, torch.tensor(head), 0),
     },
     "check_part": {
-        "the rows of a matrix stored otherwise": lambda w, v, o, h: (
-            rows_of(w, v, o, h) if o.size(0) >= (h + 1) * v.size(-1) else None
-        ),
         "nothing": lambda w, v, o, h: None,
-        "a list": lambda w, v, o, h: (w @ v).tolist(),
-        "a number": lambda w, v, o, h: 0.0,
         "the first head, and W^O erased": erased,
         "another shape": lambda w, v, o, h: w @ v,
         "the first head, always, in double precision": lambda w, v, o, h: (
@@ -74,9 +50,6 @@ WRONG = {
         ),
         "every second column": lambda w, v, o, h: (
             w @ v @ o[:, h :: o.size(1) // v.size(-1)].T
-        ),
-        "the values without the weights": lambda w, v, o, h: (
-            v @ o[:, h * v.size(-1) : (h + 1) * v.size(-1)].T
         ),
     },
 }
