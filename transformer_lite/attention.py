@@ -69,7 +69,6 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         d_model: Width of queries, memory and output.
-        num_heads: Number of heads, h.
         d_k: Width of a head's queries and keys; by default d_model / num_heads.
         d_v: Width of a head's values; by default d_model / num_heads.
         attention: "fused" or "explicit"; the results are equal.
@@ -113,7 +112,6 @@ class MultiHeadAttention(nn.Module):
         """Return what each query gathers from the memory.
 
         Args:
-            query: Vectors that ask.
             memory: Vectors that are asked; in self-attention the same as `query`.
             mask: True where a query may attend to a position of the memory.
             is_causal: Whether `mask` is the causal mask; GPUs have a kernel for it.

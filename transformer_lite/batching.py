@@ -267,12 +267,7 @@ class BatchStream:
     batch is read twice or left out.
 
     Args:
-        src: The source sentences.
-        tgt: Their translations.
         batch_tokens: Most tokens of a batch on either side, with padding.
-        seed: Seed of the order.
-        batches_per_step: Batches of one step over all processes.
-        rank: Number of this process.
         world_size: Number of processes; it divides `batches_per_step`.
 
     Raises:

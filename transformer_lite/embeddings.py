@@ -38,7 +38,6 @@ class SinusoidalPositions(nn.Module):
     """Adds the sinusoidal encoding, which has nothing to learn (Section 3.5).
 
     Args:
-        d_model: Width of the embeddings.
         max_len: Longest sequence, in tokens.
     """
 
@@ -64,7 +63,6 @@ class LearnedPositions(nn.Module):
     """Adds a learned vector for each position: row (E) of Table 3 (Section 3.5).
 
     Args:
-        d_model: Width of the embeddings.
         max_len: Longest sequence, in tokens; later positions have no vector.
     """
 

@@ -89,10 +89,6 @@ def fused_label_smoothed_loss(
     """Add up the loss of `hidden @ weight.T` for the labels at the places `real`.
 
     Args:
-        hidden: The decoder's output vectors.
-        weight: The matrix that scores the vocabulary.
-        labels: The right tokens.
-        smoothing: ε, 0.1 in the paper.
         real: Indices into the flattened labels of those that are not padding; only
             these are scored. Computing them here would make the host wait for the GPU.
         scale: The factor that the caller multiplies the loss by. It does not change the

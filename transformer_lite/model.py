@@ -88,7 +88,6 @@ class Decoder(nn.Module):
     """N identical layers that write the target sentence (Section 3.1).
 
     Args:
-        config: The model's shape.
         embedding: The matrix that encoder, decoder and output share.
     """
 

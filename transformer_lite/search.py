@@ -146,11 +146,8 @@ def n_best_search(  # noqa: PLR0913
     finished, or when no unfinished one can still be among the `n_best`.
 
     Args:
-        step: Scores the next token.
         state: The state before the first token, with one beam for each sentence.
         max_lengths: Most tokens of each output; the last one is EOS and counts.
-        bos_id: The token before the first.
-        eos_id: The token that ends an output.
         beam_size: Unfinished outputs kept at every step; 1 is greedy search.
         alpha: Exponent of the length penalty.
         allowed: Returns which tokens may follow in a state, batch × beams × vocab: at

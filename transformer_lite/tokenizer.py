@@ -65,7 +65,6 @@ class Tokenizer:
 
         Args:
             lines: The sentences of both languages, read one by one.
-            vocab_size: Number of token ids.
             vocab_sentences: Most lines to learn from. From more lines a random sample
                 of this size is drawn, always the same one.
             symbols: Words that are one token each, such as the brackets of trees

@@ -215,7 +215,6 @@ def corpus_of_files(
 
     Args:
         given: For each split two files, source and target, or one of pairs with tabs.
-        languages: Codes of source and target language.
 
     Raises:
         ValueError: A split has more than two files, one of them cannot be read, or a

@@ -40,9 +40,6 @@ def prepare(
     held in memory. The folder appears when all of it is written.
 
     Args:
-        corpus: Parallel text.
-        out: The folder to make.
-        vocab_size: Size of the vocabulary that both languages share.
         max_length: Most tokens of a sentence, EOS not counted.
         skip_unusable: Leave out training pairs that cannot be used or are too long, and
             count them in `corpus.json`; otherwise they are an error, as everywhere
@@ -80,10 +77,6 @@ class _UsablePairs:
     """The pairs of a split that can be used; the others are counted, or an error.
 
     Args:
-        corpus: The corpus.
-        split: The name of the split.
-        task: What the progress bar says.
-        skip_unusable: Whether to leave out training pairs that cannot be used.
         too_long: Numbers of the training pairs that are left out because of their
             length.
     """

@@ -28,8 +28,6 @@ def side_file(folder: Path, split: str, side: str, kind: str) -> Path:
     """Return where one side of a split lies.
 
     Args:
-        folder: The folder of the corpus.
-        split: The split's name.
         side: "src" or "tgt".
         kind: "ids" of all sentences, one after the other; "offsets" at which each
             sentence begins and the last one ends; or "txt", one sentence a line.
@@ -108,9 +106,6 @@ def fingerprint_of(folder: Path) -> str:
 
 class PreparedCorpus:
     """A folder that `prepare` wrote.
-
-    Args:
-        folder: The folder.
 
     Raises:
         ValueError: The folder is missing or incomplete.

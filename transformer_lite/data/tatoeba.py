@@ -28,7 +28,6 @@ def read_archive(path: Path, one: str, other: str) -> list[Pair]:
     """Read all pairs of an archive of OPUS but those that are too long.
 
     Args:
-        path: The archive.
         one: Code of the first language in its name.
         other: Code of the second.
 

@@ -42,7 +42,6 @@ class Preparation:
         """Prepare a corpus, and say what was written.
 
         Args:
-            out: The folder to make.
             get: Gets the text. It is called when everything else is known to be right.
 
         Raises:

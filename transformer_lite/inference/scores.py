@@ -69,8 +69,6 @@ def score(
     """Return BLEU, chrF and exact matches of translations against one reference each.
 
     Args:
-        translations: The translations.
-        references: A human translation for each.
         language: As for `bleu_of`.
         tokenize: As for `bleu_of`.
 
@@ -134,8 +132,6 @@ class ValidationSamples:
     """The first validation sentences, translated again at every validation.
 
     Args:
-        model: The model in training, as for `Translator`.
-        corpus: Its corpus.
         search: How to translate, but for the beam: the search is greedy.
     """
 

@@ -62,7 +62,6 @@ class Translator:
     Args:
         model: A trained `Transformer`, or a model with the same `start` and
             `decoder.step`, in evaluation mode.
-        tokenizer: The tokenizer that it was trained with.
         search: How to search, unless a call says otherwise.
     """
 
@@ -260,10 +259,6 @@ def batches_by_length(lengths: Sequence[int], batch_sentences: int) -> list[list
 
     Sentences of about the same length share a batch: they need little padding and end
     at about the same time. Empty sentences are in no batch.
-
-    Args:
-        lengths: Tokens of each sentence.
-        batch_sentences: Most sentences of a batch.
     """
     order = [i for i, length in enumerate(lengths) if length]
     order.sort(key=lengths.__getitem__)

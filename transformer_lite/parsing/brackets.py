@@ -112,7 +112,6 @@ def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
     """Count a tree's brackets, without those that EVALB ignores.
 
     Args:
-        tree: The tree.
         gold: The treebank's tree of the same sentence. Its tags tell which words are
             punctuation.
     """

@@ -68,11 +68,8 @@ class _TreeModel(nn.Module):
     """A model whose search may only write trees.
 
     Args:
-        model: A trained `Transformer`.
         tokenizer: Its own, in which every bracket is one token.
         with_words: Whether leaves are the words' pieces; else each is one token, a tag.
-        most_brackets: Most brackets of a tree.
-        in_a_row: Most brackets that may open one after the other.
     """
 
     def __init__(

@@ -78,7 +78,6 @@ def corpus_of_trees(
 
     Args:
         given: For each split any number of files.
-        language: Code of the words' language.
         form: How a model writes the trees; by default with tags, as the authors' code.
 
     Raises:

@@ -103,7 +103,6 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
     CRAFT contain a space.
 
     Args:
-        lines: The text.
         name: Its name, for errors.
 
     Raises:
@@ -243,7 +242,6 @@ class NotATreeError(ValueError):
 
     Args:
         kind: What is wrong, in words that can be counted.
-        detail: Where.
     """
 
     def __init__(self, kind: str, detail: str) -> None:
@@ -259,7 +257,6 @@ def tree_of(
     Args:
         tokens: As `linearized` gives them, with any tags. A closing bracket may have a
             label or none.
-        words: The sentence.
         with_words: Whether the tokens hold the words themselves and no tags.
 
     Raises:

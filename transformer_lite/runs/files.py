@@ -69,7 +69,6 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> N
 
     Args:
         outputs: The files; None for one that is not asked for.
-        inputs: The files and folders that the command reads.
 
     Raises:
         ValueError: A path is a folder or a device, may not be written to, has a

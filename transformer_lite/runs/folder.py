@@ -73,7 +73,6 @@ class RunFolder:
         """Return where the weights after a step lie.
 
         Args:
-            step: Number of steps taken.
             stopped: Whether a signal stopped the run there, between two checkpoints.
         """
         mark = STOPPED if stopped else ""

@@ -40,11 +40,6 @@ class TrainingState:
     """The model, its optimizer, and how far a run has come.
 
     Dropout needs no state: its seed follows from the recipe's and the step.
-
-    Args:
-        model: The model to train.
-        config: How to train.
-        scaler: The scaler of fp16's gradients.
     """
 
     def __init__(
@@ -78,7 +73,6 @@ class TrainingState:
         """Write a checkpoint, and delete those that it makes superfluous.
 
         Args:
-            folder: The run's folder.
             stopped: Whether it is none of the regular ones. It then writes nothing if
                 the step has a regular checkpoint already.
         """
@@ -182,7 +176,6 @@ def prune(folder: RunFolder, newest: Path, keep: int) -> None:
     """Delete the checkpoints that a new one makes superfluous.
 
     Args:
-        folder: The run's folder.
         newest: The checkpoint just written. Those of later steps are deleted, because
             the run repeats these steps.
         keep: How many regular checkpoints stay, at least `RESUMABLE`. A checkpoint

@@ -65,8 +65,6 @@ def train_recipe(
     If `out` holds this run already, it resumes.
 
     Args:
-        recipe: What to train, on what, and how.
-        out: The run's folder.
         samples: `parsing.evaluation.validation_samples` shows and scores translations;
             without it a validation computes the loss alone.
         new_model: Makes the model, or another with its interface to compare it with.

@@ -86,11 +86,7 @@ class Trainer:
     Args:
         model: The `Transformer` to train, or a model with its interface, on the device
             of `processes`.
-        stream: The training batches.
-        validation: The validation batches.
-        config: How to train.
         run: The run's folder; metrics and checkpoints/ are written there.
-        processes: This process among all.
         on_validation: Called after each validation; returns values to record.
     """
 
