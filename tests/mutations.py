@@ -249,8 +249,8 @@ FAULTS = {
         ),
         Fault(
             "every epoch has the same order",
-            "(self._seed, number),",
-            "(self._seed, 0),",
+            "(self._seed, number)",
+            "(self._seed, 0)",
         ),
     ],
     # Search (Section 6.1)

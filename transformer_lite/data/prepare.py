@@ -166,7 +166,6 @@ def _learned_vocabulary(
 def _write_split(
     pairs: _UsablePairs, tokenizer: Tokenizer, folder: Path, max_length: int
 ) -> int:
-    """Write a split's ids and text; return its size."""
     size, split, rest = 0, pairs.split, iter(pairs)
     with ExitStack() as files:
         writers = [files.enter_context(side_writer(folder, split, s)) for s in SIDES]

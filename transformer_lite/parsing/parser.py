@@ -32,8 +32,6 @@ model opens bracket after bracket."""
 
 
 class _Beams(NamedTuple):
-    """Counts of what each beam has written so far."""
-
     leaves: Int[Tensor, "batch beams"]
     """Pieces of words written, or tags."""
     opened: Int[Tensor, "batch beams"]
@@ -47,8 +45,6 @@ class _Beams(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The search state of a constrained model."""
-
     model: SearchState
     beams: _Beams
     leaves: Int[Tensor, "batch leaves"]
@@ -143,7 +139,6 @@ class _TreeModel(nn.Module):
         return logits, state
 
     def _after(self, last_ids: Int[Tensor, "batch beams"], beams: _Beams) -> _Beams:
-        """Return the counts after one more token."""
         closing = self.closing[last_ids]
         opens, closes = closing != PAD, self.closes[last_ids]
         closings = beams.closings
