@@ -102,8 +102,8 @@ FAULTS = {
         ),
         Fault(
             "every token stands at the first positions",
-            "return table[start : start + length]",
-            "return table[:length]",
+            "return embedded + self.encoding[start:end]",
+            "return embedded + self.encoding[: embedded.size(1)]",
         ),
         Fault(
             "cosines come before sines",

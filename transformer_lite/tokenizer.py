@@ -31,12 +31,8 @@ VOCAB_SENTENCES = 500_000
 
 def is_blank(text: str) -> bool:
     """Return whether nothing of a text is visible: spaces, and marks of format (Cf)."""
-    return all(
-        character.isspace()
-        or character == _SPACE
-        or unicodedata.category(character) == "Cf"
-        for character in text
-    )
+    visible = "".join(text.replace(_SPACE, " ").split())
+    return all(unicodedata.category(character) == "Cf" for character in visible)
 
 
 class Tokenizer:
