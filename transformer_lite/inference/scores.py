@@ -148,10 +148,7 @@ class ValidationSamples:
         self.language = corpus.languages[1]
 
     def __call__(self) -> dict[str, Any]:
-        """Show some translations; return what the metrics should record.
-
-        An error is shown and does not end the run: the record has no score then.
-        """
+        """Show some translations; return what to record: after an error no score."""
         try:
             return self._translate()
         except Exception as error:
