@@ -21,7 +21,6 @@ __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """Load one of the names above from its module."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

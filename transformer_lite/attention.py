@@ -1,8 +1,7 @@
 """Scaled dot-product attention and multi-head attention.
 
-Equation 1 is here twice, with one signature: written out, as chapters show it, and as
-PyTorch's fused kernel, which models use by default. Tests hold results and gradients
-equal.
+Equation 1 is here twice, with one signature: written out, and as PyTorch's fused
+kernel, which models use by default. Tests hold results and gradients equal.
 
 Paper: §3.2.1–3.2.2
 Chapter: 03_2_1_scaled_dot_product_attention, 03_2_2_multi_head_attention
@@ -69,14 +68,12 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         d_model: Width of queries, memory and output.
-        num_heads: Number of heads, h.
         d_k: Width of a head's queries and keys; by default d_model / num_heads.
         d_v: Width of a head's values; by default d_model / num_heads.
         attention: "fused" or "explicit"; the results are equal.
 
     Raises:
-        ValueError: `num_heads` does not divide `d_model`, and `d_k` or `d_v` is not
-            given.
+        ValueError: `num_heads` does not divide `d_model`, and `d_k` or `d_v` lacks.
     """
 
     def __init__(
@@ -93,8 +90,7 @@ class MultiHeadAttention(nn.Module):
                 f"num_heads = {num_heads} does not divide d_model = {d_model}; give "
                 "d_k and d_v"
             )
-        d_k = d_k or d_model // num_heads
-        d_v = d_v or d_model // num_heads
+        d_k, d_v = d_k or d_model // num_heads, d_v or d_model // num_heads
         self.num_heads = num_heads
         self.attention = ATTENTION[attention]
         # Deviation D4: no biases, as in the formula; Table 3 fits with and without.
@@ -113,7 +109,6 @@ class MultiHeadAttention(nn.Module):
         """Return what each query gathers from the memory.
 
         Args:
-            query: Vectors that ask.
             memory: Vectors that are asked; in self-attention the same as `query`.
             mask: True where a query may attend to a position of the memory.
             is_causal: Whether `mask` is the causal mask; GPUs have a kernel for it.
@@ -165,10 +160,7 @@ def explicit_attention(
     mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
     is_causal: bool = False,
 ) -> Float[Tensor, "*batch q_len d_v"]:
-    """Return the weighted sums of Equation 1 without the weights.
-
-    It does not need `is_causal`: the mask says the same.
-    """
+    """Return the weighted sums of Equation 1; the mask says whether it is causal."""
     return scaled_dot_product_attention(query, key, value, mask)[0]
 
 
@@ -191,10 +183,7 @@ def fused_attention(
 def _fused_in_fp32(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> Tensor:
-    """Convert bf16 to fp32 and back: on CPUs the kernel's backward pass needs it.
-
-    In bf16 that pass takes many times as long.
-    """
+    """Convert bf16 to fp32 and back: on CPUs the kernel's backward pass is slow."""
     with torch.autocast("cpu", enabled=False):
         parts = query.float(), key.float(), value.float()
         output = F.scaled_dot_product_attention(*parts, attn_mask=mask)

@@ -46,11 +46,9 @@ class Sequences:
         return cls(flat, offsets)
 
     def __len__(self) -> int:
-        """Return the number of sequences."""
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> Int[np.ndarray, " tokens"]:
-        """Return the ids of one sequence."""
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
     def padded(self, numbers: Int[np.ndarray, " batch"]) -> Int[np.ndarray, "batch n"]:
@@ -267,13 +265,8 @@ class BatchStream:
     batch is read twice or left out.
 
     Args:
-        src: The source sentences.
-        tgt: Their translations.
         batch_tokens: Most tokens of a batch on either side, with padding.
-        seed: Seed of the order.
-        batches_per_step: Batches of one step over all processes.
-        rank: Number of this process.
-        world_size: Number of processes; it divides `batches_per_step`.
+        batches_per_step: Batches over all processes; a multiple of `world_size`.
 
     Raises:
         ValueError: There are no pairs, sources and targets differ in number, or the
@@ -307,12 +300,8 @@ class BatchStream:
 
     def epoch(self, number: int) -> list[Int[np.ndarray, " batch"]]:
         """Return the numbers of the pairs in each batch of one epoch."""
-        return token_buckets(
-            self._src.lengths,
-            self._tgt.lengths,
-            self._batch_tokens,
-            (self._seed, number),
-        )
+        lengths, seed = (self._src.lengths, self._tgt.lengths), (self._seed, number)
+        return token_buckets(*lengths, self._batch_tokens, seed)
 
     def steps(self, start: DataPosition = START) -> Iterator[StepBatches]:
         """Yield this process's part of every step, from a position on."""

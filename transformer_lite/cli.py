@@ -2,7 +2,6 @@
 
 Each verb is a function, and tyro makes its parameters the verb's arguments. The options
 of `train` are the fields of the configurations, with the recipe's values as defaults.
-So each name, default and help text is written once.
 
 PyTorch takes seconds to import. Each verb imports it only when its work begins, so that
 help and errors in a command come at once.
@@ -21,10 +20,9 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from difflib import get_close_matches
 from importlib.metadata import entry_points
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -34,7 +32,7 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from transformer_lite import __version__
 from transformer_lite.config import (
-    RECIPES,
+    RECIPE_NAMES,
     Recipe,
     SearchConfig,
     load_recipe,
@@ -45,7 +43,7 @@ from transformer_lite.inference.lines import lines_in, lines_out
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.parsing.verbs import prepare_trees
 from transformer_lite.runs.files import require_new, require_outputs, write_whole
-from transformer_lite.runs.folder import PRETRAINED, RunFolder, find_run
+from transformer_lite.runs.folder import MODEL_NAMES, RunFolder, find_run
 from transformer_lite.tokenizer import Tokenizer, is_blank
 
 DEBUG = "TRANSFORMER_LITE_DEBUG"
@@ -82,19 +80,15 @@ def train(words: Sequence[str]) -> None:
     if not words or words[0] in ("-h", "--help"):
         _exit_with_usage(
             "train RECIPE [OPTIONS]\n\n"
-            f"RECIPE is a .toml file or one of {', '.join(_recipes())}.\n"
+            f"RECIPE is a .toml file or one of {', '.join(RECIPE_NAMES)}.\n"
             "transformer-lite train RECIPE --help shows the options.",
             asked_for=bool(words),
         )
     name, *options = words
     if name.startswith("-"):
         raise ValueError(f"the recipe comes before the options, such as {name}")
-    loaded = load_recipe(name)
-    parts = ("model", "train", "search")
-    recipe = replace(
-        loaded, **{part: _as_options(getattr(loaded, part)) for part in parts}
-    )
-    defaults = Training(out=Path("runs", Path(name).stem), recipe=_as_options(recipe))
+    recipe = _as_options(load_recipe(name))
+    defaults = Training(out=Path("runs", Path(name).stem), recipe=recipe)
     program = f"transformer-lite train {name}"
     chosen = tyro.cli(Training, prog=program, args=options, default=defaults)
     recipe = recipe_from_dict(asdict(chosen.recipe) | {"data": str(chosen.recipe.data)})
@@ -130,7 +124,10 @@ def _as_options(config: Any) -> Any:
     if "vocab_size" in hints:
         hints["vocab_size"] = tyro.conf.Suppress[int]
     body = {"__annotations__": hints, "__post_init__": lambda self: None}
-    values = {entry.name: getattr(config, entry.name) for entry in fields(config)}
+    values = {
+        name: _as_options(value) if is_dataclass(value) else value
+        for name, value in vars(config).items()
+    }
     return type(type(config).__name__, (type(config),), body)(**values)
 
 
@@ -182,11 +179,8 @@ class SearchOptions:
 
     def config(self, run: RunFolder) -> SearchConfig:
         """Return the run's search with these changes."""
-        given = {
-            "beam_size": self.beam,
-            "alpha": self.alpha,
-            "batch_sentences": self.batch_sentences,
-        }
+        given = {"alpha": self.alpha, "batch_sentences": self.batch_sentences}
+        given = {"beam_size": self.beam, **given}
         given = {name: value for name, value in given.items() if value is not None}
         return replace(run.recipe().search, **given)
 
@@ -352,11 +346,9 @@ def evaluate(
     scores["weights"] = str(search.weights)
     for name, value in scores.items():
         if isinstance(value, dict):
-            counts = [f"{count:,} {kind}" for kind, count in value.items()]
-            value = ", ".join(counts) or "none"
-        elif isinstance(value, float):
-            value = f"{value:.2f}"
-        print(f"{name:14} {value}")
+            value = ", ".join(f"{n:,} {kind}" for kind, n in value.items()) or "none"
+        shown = f"{value:.2f}" if isinstance(value, float) else value
+        print(f"{name:14} {shown}")
     if json:
         table = json_format.dumps(scores, indent=2) + "\n"
         write_whole(json, lambda partial: partial.write_text(table))
@@ -379,23 +371,11 @@ def page(
     print(f"{out / 'index.html'}: open it in a browser")
 
 
-VERBS = (
-    prepare,
-    prepare_files,
-    prepare_trees,
-    train,
-    average,
-    translate,
-    evaluate,
-    page,
-)
-"""The package's own verbs."""
-
-
 def find_verbs() -> dict[str, Callable[..., None]]:
     """Return all verbs by name: the package's, and those that other packages bring."""
+    verbs = [prepare, prepare_files, prepare_trees, train, average, translate, evaluate]
     brought = [entry.load() for entry in entry_points(group="transformer_lite.verbs")]
-    return {verb.__name__.replace("_", "-"): verb for verb in (*VERBS, *brought)}
+    return {v.__name__.replace("_", "-"): v for v in (*verbs, page, *brought)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -437,24 +417,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _overview(verbs: dict[str, Callable[..., None]]) -> str:
-    """Return what the program offers, as text."""
     width = max(map(len, verbs))
-    described = [
-        f"  {n:{width}}  {v.__doc__.splitlines()[0]}" for n, v in verbs.items()
-    ]
-    return "\n".join(
-        [
-            "VERB …   (VERB --help)\n",
-            *described,
-            f"\nrecipes: {', '.join(_recipes())}",
-            f"trained models: {', '.join(sorted(os.listdir(PRETRAINED)))}",
-        ]
-    )
-
-
-def _recipes() -> list[str]:
-    """Return the names of the package's recipes."""
-    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+    lines = [f"  {n:{width}}  {v.__doc__.splitlines()[0]}" for n, v in verbs.items()]
+    recipes, models = ", ".join(RECIPE_NAMES), ", ".join(MODEL_NAMES)
+    lines += [f"\nrecipes: {recipes}", f"trained models: {models}"]
+    return "\n".join(["VERB …   (VERB --help)\n", *lines])
 
 
 @contextmanager
@@ -463,16 +430,15 @@ def _signals_as_interrupts() -> Iterator[None]:
     is_main = threading.current_thread() is threading.main_thread()
     names = ("SIGTERM", "SIGHUP") if is_main else ()  # others may set no handlers
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in numbers
-        if signal.getsignal(number) is signal.SIG_DFL  # and not ignored, as by nohup
-    }
+    # Not those that are ignored, as by nohup.
+    numbers = [n for n in numbers if signal.getsignal(n) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _is_for_users(error: Exception) -> bool:
@@ -490,14 +456,12 @@ def _is_for_users(error: Exception) -> bool:
 
 
 def _exit_with_usage(usage: str, asked_for: bool) -> None:
-    """Show how a command is used, as help if it was asked for, else as an error."""
     text = f"usage: transformer-lite {usage}"
     print(text, file=sys.stdout if asked_for else sys.stderr)
     sys.exit(0 if asked_for else 2)
 
 
 def _files_of(run: RunFolder, search: SearchOptions) -> list[Path]:
-    """List the files and folders of a run, its data, and other weights."""
     files = [run.config, run.tokenizer, run.corpus, run.metrics, run.events, run.lock]
     weights = search.weights or run.checkpoints
     return [*files, run.checkpoints, weights, run.recipe().data]
@@ -522,11 +486,10 @@ def _with_notes(
     blocks: Iterable[list[str]], tokenizer: Tokenizer
 ) -> Iterator[list[str]]:
     """Pass lines on; note each character that the vocabulary lacks, once."""
-    noted: set[str] = set()
-    numbers = count(1)
+    noted, number = set(), 0
     for block in blocks:
         for line in block:
-            number = next(numbers)
+            number += 1
             unknown = [] if is_blank(line) else tokenizer.unknown(line)
             if new := [character for character in unknown if character not in noted]:
                 listed = ", ".join(f"“{c}” (U+{ord(c):04X})" for c in new)

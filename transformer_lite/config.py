@@ -1,8 +1,7 @@
 """The paper's hyper-parameters as data, and recipes that change some of them.
 
-Three frozen dataclasses hold every number that a run needs. Their defaults are the
-paper's base model and its settings for training and search. A recipe is a TOML file
-that states only what differs.
+The defaults are the paper's base model and its settings for training and search. A
+recipe is a TOML file that states only what differs.
 
 Paper: Table 3, §5
 Chapter: 06_2_model_variations
@@ -86,7 +85,6 @@ class ModelConfig:
     """PyTorch's attention kernel, or Equation 1 written out; the results are equal."""
 
     def __post_init__(self) -> None:
-        """Refuse values that no model can have."""
         _require_types(self)
         _require(self, AT_LEAST_1, "num_layers", "d_model", "d_ff", "num_heads")
         _require(self, AT_LEAST_1, "d_k", "d_v", "max_len")
@@ -146,7 +144,6 @@ class TrainConfig:
     """Seed of the initial weights, of dropout and of the order of batches."""
 
     def __post_init__(self) -> None:
-        """Refuse values that no run can have."""
         _require_types(self)
         _require(self, AT_LEAST_1, "batch_tokens", "global_batch_tokens", "max_steps")
         _require(self, AT_LEAST_1, "warmup_steps", "average_checkpoints")
@@ -177,7 +174,6 @@ class SearchConfig:
     """Sentences translated at once."""
 
     def __post_init__(self) -> None:
-        """Refuse values that no search can have."""
         _require_types(self)
         _require(self, AT_LEAST_1, "max_extra", "batch_sentences")
         # Each beam has its own past in memory; wider ones find worse translations.
@@ -231,6 +227,7 @@ class Recipe:
 
 RECIPES = Path(__file__).parent / "recipes"
 """The recipes that come with the package."""
+RECIPE_NAMES = sorted(path.stem for path in RECIPES.glob("*.toml"))
 
 
 def load_recipe(recipe: str | Path) -> Recipe:
@@ -251,12 +248,11 @@ def load_recipe(recipe: str | Path) -> Recipe:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        names = sorted(path.stem for path in RECIPES.glob("*.toml"))
-        close = get_close_matches(str(recipe), names, n=1)
+        close = get_close_matches(str(recipe), RECIPE_NAMES, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise ValueError(
-            f'"{recipe}": no such recipe; give one of {", ".join(names)}, or the path '
-            f"of a .toml file{hint}"
+            f'"{recipe}": no such recipe; give one of {", ".join(RECIPE_NAMES)}, or '
+            f"the path of a .toml file{hint}"
         ) from None
     except ValueError as error:  # neither UTF-8 nor TOML
         raise ValueError(f"{path}: not a TOML file: {error}") from error

@@ -34,11 +34,32 @@ def sinusoidal_encoding(
     return encoding[:, :d_model].to(torch.get_default_dtype())
 
 
-class SinusoidalPositions(nn.Module):
-    """Adds the sinusoidal encoding, which has nothing to learn (Section 3.5).
+class Positions(nn.Module):
+    """Adds the row of its position in a table to each embedding (Section 3.5)."""
+
+    encoding: Float[Tensor, "max_len d_model"]
+
+    def forward(
+        self, embedded: Float[Tensor, "batch len d_model"], start: int = 0
+    ) -> Float[Tensor, "batch len d_model"]:
+        """Add the rows of positions start, start + 1, … to the embeddings.
+
+        Raises:
+            ValueError: A position lies beyond max_len.
+        """
+        end, max_len = start + embedded.size(1), self.encoding.size(0)
+        if end > max_len:
+            raise ValueError(
+                f"a sequence of {end} tokens is longer than max_len = {max_len}; "
+                "shorten it, or give the model a larger max_len"
+            )
+        return embedded + self.encoding[start:end]
+
+
+class SinusoidalPositions(Positions):
+    """Positions by the sinusoidal encoding, which has nothing to learn.
 
     Args:
-        d_model: Width of the embeddings.
         max_len: Longest sequence, in tokens.
     """
 
@@ -49,22 +70,11 @@ class SinusoidalPositions(nn.Module):
             "encoding", sinusoidal_encoding(max_len, d_model), persistent=False
         )
 
-    def forward(
-        self, embedded: Float[Tensor, "batch len d_model"], start: int = 0
-    ) -> Float[Tensor, "batch len d_model"]:
-        """Add the encodings of positions start, start + 1, … to the embeddings.
 
-        Raises:
-            ValueError: A position lies beyond max_len.
-        """
-        return embedded + _rows(self.encoding, start, embedded.size(1))
-
-
-class LearnedPositions(nn.Module):
-    """Adds a learned vector for each position: row (E) of Table 3 (Section 3.5).
+class LearnedPositions(Positions):
+    """Positions by a learned vector for each: row (E) of Table 3.
 
     Args:
-        d_model: Width of the embeddings.
         max_len: Longest sequence, in tokens; later positions have no vector.
     """
 
@@ -73,16 +83,6 @@ class LearnedPositions(nn.Module):
         self.encoding = nn.Parameter(torch.empty(max_len, d_model))
         # As large as the entries of a scaled embedding.
         nn.init.normal_(self.encoding)
-
-    def forward(
-        self, embedded: Float[Tensor, "batch len d_model"], start: int = 0
-    ) -> Float[Tensor, "batch len d_model"]:
-        """Add the vectors of positions start, start + 1, … to the embeddings.
-
-        Raises:
-            ValueError: A position lies beyond max_len.
-        """
-        return embedded + _rows(self.encoding, start, embedded.size(1))
 
 
 POSITIONS = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
@@ -114,14 +114,3 @@ class Embedding(nn.Module):
     ) -> Float[Tensor, "*batch vocab"]:
         """Return a score for every token, by the linear map before the softmax."""
         return F.linear(hidden, self.weight)
-
-
-def _rows(
-    table: Float[Tensor, "max_len d_model"], start: int, length: int
-) -> Float[Tensor, "len d_model"]:
-    if start + length > table.size(0):
-        raise ValueError(
-            f"a sequence of {start + length} tokens is longer than max_len = "
-            f"{table.size(0)}; shorten it, or give the model a larger max_len"
-        )
-    return table[start : start + length]

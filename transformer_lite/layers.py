@@ -41,7 +41,6 @@ class AddAndNorm(nn.Module):
     Sections 3.1 and 5.4.
 
     Args:
-        d_model: Width of the vectors.
         dropout: Probability with which an entry of the sub-layer's output is dropped.
     """
 

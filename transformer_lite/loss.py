@@ -1,9 +1,8 @@
 """The label-smoothed cross-entropy, as a sum and a count: written out, and fused.
 
-The formula is here twice. Written out it takes all logits of a batch, target tokens ×
-vocabulary: by far the largest tensor in training. The fused one computes the logits
-slice by slice and keeps only each slice's loss and gradient. Tests hold values and
-gradients equal.
+Written out it takes all logits of a batch, target tokens × vocabulary: by far the
+largest tensor in training. The fused one keeps only the loss and gradient of one slice
+of the logits at a time. Tests hold values and gradients equal.
 
 Paper: §3.4, 5.4
 Chapter: 05_4_regularization
@@ -66,11 +65,7 @@ def label_smoothed_loss(
 
 
 def perplexity(nll: float) -> float:
-    """Return exp(nll), at most what a float can hold (Section 6.2).
-
-    Args:
-        nll: Negative log-likelihood per token, in nats.
-    """
+    """Return exp(nll), of nats a token, or the largest float (Section 6.2)."""
     return math.exp(min(nll, 700.0))
 
 
@@ -89,10 +84,6 @@ def fused_label_smoothed_loss(
     """Add up the loss of `hidden @ weight.T` for the labels at the places `real`.
 
     Args:
-        hidden: The decoder's output vectors.
-        weight: The matrix that scores the vocabulary.
-        labels: The right tokens.
-        smoothing: ε, 0.1 in the paper.
         real: Indices into the flattened labels of those that are not padding; only
             these are scored. Computing them here would make the host wait for the GPU.
         scale: The factor that the caller multiplies the loss by. It does not change the
@@ -116,11 +107,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     The gradient of a cross-entropy with respect to the logits is the model's
     probabilities minus the target's. The forward pass has both, so the backward pass
-    only multiplies.
-
-    In fp16 the scale has to come before rounding. With 37,000 tokens the target of each
-    wrong one is 2.7e-6, where fp16 has hardly a digit left, and the sums over a batch
-    may be too large for it.
+    only multiplies. In fp16 the scale has to come before rounding: of 37,000 tokens
+    each wrong one has the target 2.7e-6, where fp16 has hardly a digit left.
     """
 
     @staticmethod
@@ -176,8 +164,5 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden_gradient, weight_gradient = ctx.saved_tensors
         if ctx.scale is not None:
             loss_gradient = loss_gradient / ctx.scale
-        return (
-            hidden_gradient * loss_gradient,
-            weight_gradient * loss_gradient,
-            *[None] * 4,
-        )
+        gradients = hidden_gradient * loss_gradient, weight_gradient * loss_gradient
+        return *gradients, *[None] * 4

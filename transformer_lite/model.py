@@ -88,7 +88,6 @@ class Decoder(nn.Module):
     """N identical layers that write the target sentence (Section 3.1).
 
     Args:
-        config: The model's shape.
         embedding: The matrix that encoder, decoder and output share.
     """
 
@@ -220,10 +219,7 @@ class Transformer(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Return the vectors that `forward` scores, for a loss that scores them itself.
-
-        Arguments are those of `forward`.
-        """
+        """Return the vectors that `forward` scores, for a loss that scores them."""
         mask = padding_mask(src_ids, PAD)
         return self.decoder.hidden(tgt_ids, self.encoder(src_ids, mask), mask)
 
@@ -232,9 +228,7 @@ class Transformer(nn.Module):
         src_ids: Int[Tensor, "batch src_len"],
         tgt_ids: Int[Tensor, "batch tgt_len"],
     ) -> AttentionWeights:
-        """Return the attention weights of every head, for figures.
-
-        Put the model into evaluation mode first, so that nothing is dropped.
+        """Return every head's attention weights; set evaluation mode first.
 
         Raises:
             ValueError: An id lies beyond the vocabulary, or a sequence is longer than
@@ -260,14 +254,10 @@ class Transformer(nn.Module):
         return AttentionWeights(*parts)
 
     def start(self, src_ids: Int[Tensor, "batch src_len"]) -> DecoderState:
-        """Read the source; return the decoder's state before the first token.
-
-        Args:
-            src_ids: Source tokens, each row ended by EOS and filled up with PAD.
+        """Read the source as `forward` does; return the state before the first token.
 
         Raises:
-            ValueError: An id lies beyond the vocabulary, or a sequence is longer than
-                `max_len`.
+            ValueError: As for `attention_weights`.
         """
         _require_known(src_ids, self.encoder.embedding)
         mask = padding_mask(src_ids, PAD)

@@ -46,8 +46,6 @@ def noam_schedule(
     Call its `step()` after each step of the optimizer.
 
     Args:
-        optimizer: The optimizer.
-        d_model: Width of the model.
         warmup: Steps over which the rate rises.
         max_steps: Steps of the whole run; only a cooldown needs them.
         cooldown: Steps at the end over which the rate falls linearly to 0.

@@ -38,8 +38,6 @@ def choose_precision(
     "auto" means 16 bits where the processor has matrix units for them, else fp32.
 
     Args:
-        requested: What the recipe asks for.
-        device: Where the model runs.
         cpu_info: Linux's description of the processor.
     """
     if requested != "auto":

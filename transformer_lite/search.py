@@ -99,10 +99,7 @@ def greedy_search(
     eos_id: int,
     alpha: float = 0.0,
 ) -> list[Hypothesis]:
-    """Take the likeliest token every time: beam search with a beam of one.
-
-    Arguments and errors are those of `n_best_search`. `alpha` changes only the scores.
-    """
+    """Take the likeliest token every time: `n_best_search` with a beam of one."""
     return beam_search(step, state, max_lengths, bos_id, eos_id, 1, alpha)
 
 
@@ -116,14 +113,9 @@ def beam_search(
     alpha: float,
     allowed: Callable[[Any], Tensor] | None = None,
 ) -> list[Hypothesis]:
-    """Search the output with the highest score for each sentence.
-
-    Arguments and errors are those of `n_best_search`.
-    """
-    outputs = n_best_search(
-        step, state, max_lengths, bos_id, eos_id, beam_size, alpha, allowed=allowed
-    )
-    return [best for (best,) in outputs]
+    """Search the output with the highest score for each sentence: `n_best_search`."""
+    places = (step, state, max_lengths, bos_id, eos_id, beam_size, alpha)
+    return [best for (best,) in n_best_search(*places, allowed=allowed)]
 
 
 @torch.inference_mode()
@@ -146,11 +138,8 @@ def n_best_search(  # noqa: PLR0913
     finished, or when no unfinished one can still be among the `n_best`.
 
     Args:
-        step: Scores the next token.
         state: The state before the first token, with one beam for each sentence.
         max_lengths: Most tokens of each output; the last one is EOS and counts.
-        bos_id: The token before the first.
-        eos_id: The token that ends an output.
         beam_size: Unfinished outputs kept at every step; 1 is greedy search.
         alpha: Exponent of the length penalty.
         allowed: Returns which tokens may follow in a state, batch × beams × vocab: at
@@ -179,9 +168,7 @@ def n_best_search(  # noqa: PLR0913
     outputs: list[list[Hypothesis]] = [[] for _ in limits]
     sentences = torch.arange(len(limits), device=max_lengths.device)
     none_finished = torch.zeros_like(sentences)
-    scores = none_finished.new_full(
-        [len(limits), n_best], -math.inf, dtype=torch.double
-    )
+    scores = sentences.new_full([len(limits), n_best], -math.inf, dtype=torch.double)
     starts = torch.full_like(sentences, bos_id)[:, None, None]
     certain = none_finished.float()[:, None]
     beams = Beams(sentences, starts, certain, none_finished, scores)
@@ -224,10 +211,7 @@ def top_extensions(
     next_log_probs: Float[Tensor, "batch beams vocab"],
     k: int,
 ) -> Extensions:
-    """Extend each sentence's beams by one token; return the k likeliest extensions.
-
-    Where there are fewer than k extensions, all are returned.
-    """
+    """Extend each sentence's beams by one token; return the k likeliest, or all."""
     extended = (log_probs[:, :, None] + next_log_probs).flatten(1)
     best, index = extended.topk(min(k, extended.size(1)))
     vocab = next_log_probs.size(-1)

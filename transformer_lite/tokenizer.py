@@ -31,12 +31,8 @@ VOCAB_SENTENCES = 500_000
 
 def is_blank(text: str) -> bool:
     """Return whether nothing of a text is visible: spaces, and marks of format (Cf)."""
-    return all(
-        character.isspace()
-        or character == _SPACE
-        or unicodedata.category(character) == "Cf"
-        for character in text
-    )
+    visible = "".join(text.replace(_SPACE, " ").split())
+    return all(unicodedata.category(character) == "Cf" for character in visible)
 
 
 class Tokenizer:
@@ -65,7 +61,6 @@ class Tokenizer:
 
         Args:
             lines: The sentences of both languages, read one by one.
-            vocab_size: Number of token ids.
             vocab_sentences: Most lines to learn from. From more lines a random sample
                 of this size is drawn, always the same one.
             symbols: Words that are one token each, such as the brackets of trees

@@ -56,10 +56,7 @@ TATOEBA = "https://object.pouta.csc.fi/OPUS-Tatoeba/v2023-04-12/moses/"
 """A release of OPUS stays as it is; Tatoeba's own exports change every week."""
 
 WMT14 = "wmt/wmt14"
-"""The repository of WMT 2014 on the Hugging Face hub.
-
-Its newstest2013 validates, and its newstest2014 tests.
-"""
+"""WMT 2014 on the Hugging Face hub: newstest2013 validates, newstest2014 tests."""
 
 _RESERVED = re.compile(f"[{RESERVED}]")
 
@@ -181,11 +178,7 @@ class TextFiles:
     paths: tuple[Path, ...]
 
     def __iter__(self) -> Iterator[SentencePair | UnusablePair]:
-        """Yield the pairs, in order.
-
-        Raises:
-            ValueError: A file cannot be read, or has fewer lines than the other.
-        """
+        """Yield the pairs, in order; a ValueError for a file that ends too early."""
         names = " and ".join(map(str, self.paths))
         rows = zip_longest(*map(lines_of, self.paths))
         for number, lines in enumerate(rows, start=1):
@@ -215,7 +208,6 @@ def corpus_of_files(
 
     Args:
         given: For each split two files, source and target, or one of pairs with tabs.
-        languages: Codes of source and target language.
 
     Raises:
         ValueError: A split has more than two files, one of them cannot be read, or a
@@ -248,22 +240,15 @@ def load_corpus(
     """Load a corpus by its name: "toy" is generated, the others are downloaded.
 
     Args:
-        name: "toy", "multi30k", "tatoeba" or "wmt14".
-        source_language: "en" for toy; "en", "de" or "fr" for multi30k and wmt14; any
-            code that Tatoeba has, such as "ko" or "zh".
-        target_language: "de" for toy, likewise for the others; one of the two is "en"
-            for wmt14.
+        name: "toy" (en–de), "multi30k" (two of en, de, fr), "wmt14" (en with de or fr)
+            or "tatoeba" (any codes that it has, such as "ko" or "zh").
 
     Raises:
         ValueError: There is no such corpus or language, or a file is missing or not
             the published one.
     """
-    loaders = {
-        "toy": _toy_splits,
-        "multi30k": _multi30k_splits,
-        "tatoeba": _tatoeba_splits,
-        "wmt14": _wmt14_splits,
-    }
+    loaders = {"toy": _toy_splits, "multi30k": _multi30k_splits}
+    loaders |= {"tatoeba": _tatoeba_splits, "wmt14": _wmt14_splits}
     if name not in loaders:
         raise ValueError(
             f'there is no corpus "{name}"; take one of {", ".join(loaders)}; for your '
@@ -276,18 +261,15 @@ def load_corpus(
 def published_file(folder: str, name: str, mirrors: Iterable[str] = ()) -> Path:
     """Return a published file: downloaded once, or from a folder of one's own.
 
-    Nothing is compared here. The callers compare the checksum of the text, but for
-    Tatoeba, whose releases stay as they are, and whose archives have checksums inside.
+    Callers compare the text's checksum; Tatoeba's archives have theirs inside.
 
     Args:
-        folder: The corpus's folder, below that of all downloads or that of the
-            environment variable `DATA_VARIABLE`, if it is set.
+        folder: The corpus's folder, below that of all downloads or of `DATA_VARIABLE`.
         name: The file's name, which follows each mirror's address.
         mirrors: Addresses to try, in this order.
 
     Raises:
-        ValueError: The environment names a folder without the file, or no mirror has
-            the file.
+        ValueError: The folder of `DATA_VARIABLE` lacks the file, or every mirror does.
     """
     if data := os.environ.get(DATA_VARIABLE):
         path = Path(data) / folder / name
@@ -325,10 +307,8 @@ def published_file(folder: str, name: str, mirrors: Iterable[str] = ()) -> Path:
     )
 
 
-def _require(
-    is_possible: bool, name: str, languages: tuple[str, str], remedy: str
-) -> None:
-    if not is_possible:
+def _require(is_there: bool, name: str, languages: Sequence[str], remedy: str) -> None:
+    if not is_there:
         raise ValueError(f"{name} has no {'–'.join(languages)}; {remedy}")
 
 
@@ -363,9 +343,8 @@ def _multi30k_file(name: str) -> Path:
 def _tatoeba_splits(languages: tuple[str, str]) -> dict[str, Pairs]:
     """Load Tatoeba; both directions have the same pairs in each split."""
     are_codes = all(re.fullmatch("[a-z]{2,4}", code) for code in languages)
-    is_possible = are_codes and languages[0] != languages[1]
     remedy = "take two languages by their codes, such as en and de"
-    _require(is_possible, "tatoeba", languages, remedy)
+    _require(are_codes and len({*languages}) == 2, "tatoeba", languages, remedy)
     english_last = sorted(languages, key=lambda code: (code == "en", code))
     folder = "-".join(["tatoeba", *english_last])
     if os.environ.get(DATA_VARIABLE):
@@ -378,16 +357,10 @@ def _tatoeba_splits(languages: tuple[str, str]) -> dict[str, Pairs]:
     codes = ["cmn" if code == "zh" else code for code in languages]
     one, other = sorted(codes)
     path = published_file(folder, f"{one}-{other}.txt.zip", [TATOEBA])
-    pairs = [
-        pair
-        for pair in read_archive(path, one, other)
-        if SentencePair(*pair).problem() is None
-    ]
-    is_turned = codes != [one, other]
-    return {
-        split: [SentencePair(b, a) if is_turned else SentencePair(a, b) for a, b in of]
-        for split, of in split_pairs(pairs).items()
-    }
+    pairs = read_archive(path, one, other)
+    splits = split_pairs([p for p in pairs if SentencePair(*p).problem() is None])
+    order = 1 if codes == [one, other] else -1
+    return {s: [SentencePair(*p[::order]) for p in of] for s, of in splits.items()}
 
 
 @dataclass(frozen=True)
@@ -398,7 +371,6 @@ class Wmt14Split:
     rows: Any
 
     def __iter__(self) -> Iterator[SentencePair]:
-        """Yield the pairs, in order."""
         source, target = self.languages
         for batch in self.rows.iter(batch_size=1000):  # 50 times as fast as single rows
             for row in batch["translation"]:
@@ -406,11 +378,7 @@ class Wmt14Split:
 
 
 def _wmt14_splits(languages: tuple[str, str]) -> dict[str, Pairs]:
-    """Load WMT 2014 by the `datasets` library, which downloads it once.
-
-    Not streamed from the hub: preparation reads the text twice. The library keeps it on
-    disk and maps it into memory.
-    """
+    """Load WMT 2014; not streamed from the hub, since preparation reads it twice."""
     is_there = set(languages) in ({"en", "de"}, {"en", "fr"})
     _require(is_there, "wmt14", languages, "take en, and one of de, fr")
     try:

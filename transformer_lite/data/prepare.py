@@ -40,13 +40,9 @@ def prepare(
     held in memory. The folder appears when all of it is written.
 
     Args:
-        corpus: Parallel text.
-        out: The folder to make.
-        vocab_size: Size of the vocabulary that both languages share.
         max_length: Most tokens of a sentence, EOS not counted.
         skip_unusable: Leave out training pairs that cannot be used or are too long, and
-            count them in `corpus.json`; otherwise they are an error, as everywhere
-            else.
+            count them in `corpus.json`; otherwise they are an error.
         tokenizer: One that is taken instead, with its own size.
 
     Raises:
@@ -60,33 +56,19 @@ def prepare(
                 corpus, vocab_size, max_length, skip_unusable
             )
         tokenizer.save(folder / "tokenizer.model")
-        sizes, left_out = {}, {}
+        summary = {"corpus": corpus.name, "languages": corpus.languages}
+        summary |= {"vocab_size": tokenizer.vocab_size, "pairs": {}, "left_out": {}}
         for split in corpus.splits:
             pairs = _UsablePairs(corpus, split, split, skip_unusable, too_long)
-            sizes[split] = _write_split(pairs, tokenizer, folder, max_length)
-            left_out |= pairs.left_out
-        summary = {
-            "corpus": corpus.name,
-            "languages": corpus.languages,
-            "vocab_size": tokenizer.vocab_size,
-            "pairs": sizes,
-            "left_out": left_out,
-            "fingerprint": fingerprint_of(folder),
-        }
+            size = _write_split(pairs, tokenizer, folder, max_length)
+            summary["pairs"][split] = size
+            summary["left_out"] |= pairs.left_out
+        summary["fingerprint"] = fingerprint_of(folder)
         (folder / "corpus.json").write_text(json.dumps(summary, indent=2) + "\n")
 
 
 class _UsablePairs:
-    """The pairs of a split that can be used; the others are counted, or an error.
-
-    Args:
-        corpus: The corpus.
-        split: The name of the split.
-        task: What the progress bar says.
-        skip_unusable: Whether to leave out training pairs that cannot be used.
-        too_long: Numbers of the training pairs that are left out because of their
-            length.
-    """
+    """The pairs of a split that can be used; the others are counted, or an error."""
 
     def __init__(
         self,
@@ -122,11 +104,7 @@ class _UsablePairs:
                 yield number, pair
 
     def leave_out(self, pair: UnusablePair) -> None:
-        """Count a pair that cannot be used.
-
-        Raises:
-            ValueError: The pair may not be left out.
-        """
+        """Count a pair that cannot be used, or raise it as a ValueError."""
         if not self._skip:
             hint = ", or give --skip-unusable" if self.split == "train" else ""
             raise ValueError(f"{pair}{hint}")
@@ -139,10 +117,8 @@ def _learned_vocabulary(
     """Learn the vocabulary from the training pairs that are used.
 
     Which pairs are too long depends on the vocabulary, and the vocabulary on them. So
-    it is learned again until no further pair is too long.
-
-    Returns:
-        The tokenizer, and the numbers of the training pairs that are too long.
+    it is learned again until no further pair is too long. Returned with it are the
+    numbers of those that are.
     """
     too_long: set[int] = set()
     while True:
@@ -158,13 +134,13 @@ def _learned_vocabulary(
         longer, any_shorter = set(), False
         for number, pair in pairs.numbered():
             # A sentence has no more tokens than characters, and one for a space.
-            is_longer = any(
+            if any(
                 len(text) >= max_length and len(tokenizer.encode(text)) > max_length
                 for text in corpus.encodable(pair)
-            )
-            if is_longer:
+            ):
                 longer.add(number)
-            any_shorter |= not is_longer
+            else:
+                any_shorter = True
         too_long |= longer
         if not (longer and any_shorter):
             return tokenizer, too_long
@@ -173,7 +149,6 @@ def _learned_vocabulary(
 def _write_split(
     pairs: _UsablePairs, tokenizer: Tokenizer, folder: Path, max_length: int
 ) -> int:
-    """Write a split's ids and text; return its size."""
     size, split, rest = 0, pairs.split, iter(pairs)
     with ExitStack() as files:
         writers = [files.enter_context(side_writer(folder, split, s)) for s in SIDES]

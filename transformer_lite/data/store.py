@@ -9,6 +9,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,8 +29,6 @@ def side_file(folder: Path, split: str, side: str, kind: str) -> Path:
     """Return where one side of a split lies.
 
     Args:
-        folder: The folder of the corpus.
-        split: The split's name.
         side: "src" or "tgt".
         kind: "ids" of all sentences, one after the other; "offsets" at which each
             sentence begins and the last one ends; or "txt", one sentence a line.
@@ -43,11 +42,10 @@ def side_writer(
 ) -> Iterator[Callable[[str, list[int]], None]]:
     """Yield a function that writes a sentence and its ids to one side of a split."""
     end = 0
-    paths = [side_file(folder, split, side, kind) for kind in ("ids", "offsets", "txt")]
     with (
-        paths[0].open("wb") as ids_file,
-        paths[1].open("wb") as offsets_file,
-        paths[2].open("wb") as text_file,
+        side_file(folder, split, side, "ids").open("wb") as ids_file,
+        side_file(folder, split, side, "offsets").open("wb") as offsets_file,
+        side_file(folder, split, side, "txt").open("wb") as text_file,
     ):
 
         def add(text: str, ids: list[int]) -> None:
@@ -82,11 +80,7 @@ def load_sequences(folder: Path, split: str, side: str) -> Sequences:
 
 
 def load_lines(folder: Path, split: str, side: str) -> list[str]:
-    r"""Load the sentences of one side of a split; "\n" alone ends a line.
-
-    Raises:
-        ValueError: The file is missing or damaged.
-    """
+    r"""Load one side's sentences, divided by "\n"; errors as for `load_sequences`."""
     path = side_file(folder, split, side, "txt")
     try:
         text = path.read_bytes().decode("utf-8")
@@ -98,19 +92,15 @@ def load_lines(folder: Path, split: str, side: str) -> list[str]:
 def fingerprint_of(folder: Path) -> str:
     """Return a checksum of the training data's ids, equal for equal data."""
     checksum = 0
-    for side in SIDES:
-        for kind in ("ids", "offsets"):
-            with side_file(folder, "train", side, kind).open("rb") as file:
-                while content := file.read(2**20):
-                    checksum = zlib.crc32(content, checksum)
+    for side, kind in product(SIDES, ("ids", "offsets")):
+        with side_file(folder, "train", side, kind).open("rb") as file:
+            while content := file.read(2**20):
+                checksum = zlib.crc32(content, checksum)
     return f"{checksum:08x}"
 
 
 class PreparedCorpus:
     """A folder that `prepare` wrote.
-
-    Args:
-        folder: The folder.
 
     Raises:
         ValueError: The folder is missing or incomplete.
@@ -135,19 +125,15 @@ class PreparedCorpus:
             """A checksum of the training data's ids, equal for equal data."""
         except (OSError, ValueError, KeyError, TypeError) as error:
             if (folder / "config.json").exists():
-                raise ValueError(
-                    f"{folder}: a run; with --data name the folder that `prepare` wrote"
-                ) from error
-            if not folder.exists():
+                problem = "a run; with --data name the folder that `prepare` wrote"
+            elif not folder.exists():
                 here = "" if folder.is_absolute() else f" in {Path.cwd()}"
-                raise ValueError(
-                    f"{folder}: no such folder{here}; make it with `prepare`, or name "
-                    "another one with --data"
-                ) from error
-            raise ValueError(
-                f"{folder}: not a prepared corpus; run `prepare` with a new --out, or "
-                "name another one with --data"
-            ) from error
+                problem = f"no such folder{here}; make it with `prepare`, or name "
+                problem += "another one with --data"
+            else:
+                problem = "not a prepared corpus; run `prepare` with a new --out, or "
+                problem += "name another one with --data"
+            raise ValueError(f"{folder}: {problem}") from error
         self.tokenizer = Tokenizer.load(self.vocabulary)
 
     def ids(self, split: str) -> tuple[Sequences, Sequences]:
@@ -159,11 +145,7 @@ class PreparedCorpus:
         return self._both_sides(split, load_sequences)
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """Return source and target sentences of a split.
-
-        Raises:
-            ValueError: There is no such split, or its files are damaged.
-        """
+        """Return source and target sentences of a split; errors are those of `ids`."""
         return self._both_sides(split, load_lines)
 
     def require_intact(self) -> None:

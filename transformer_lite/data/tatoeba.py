@@ -27,13 +27,8 @@ Pair = tuple[str, str]
 def read_archive(path: Path, one: str, other: str) -> list[Pair]:
     """Read all pairs of an archive of OPUS but those that are too long.
 
-    Args:
-        path: The archive.
-        one: Code of the first language in its name.
-        other: Code of the second.
-
     Raises:
-        ValueError: The archive is damaged.
+        ValueError: The archive is damaged, or not of these languages in this order.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -64,8 +59,7 @@ def split_pairs(
 
     Args:
         pairs: All pairs; those that repeat another count once.
-        held_out: How many pairs validate, and how many test; by default as `HELD_OUT`
-            says.
+        held_out: How many pairs validate, and how many test; by default by `HELD_OUT`.
 
     Raises:
         ValueError: There are too few small groups.

@@ -19,10 +19,9 @@ from transformer_lite.runs.files import require_new
 from transformer_lite.runs.folder import find_run
 from transformer_lite.tokenizer import Tokenizer
 
+VOCAB_SIZE = 8000
 VOCAB_SIZES = {"toy": 500, "multi30k": 4000, "wmt14": 37_000}
 """Sizes of the vocabulary that are not `VOCAB_SIZE`."""
-
-VOCAB_SIZE = 8000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,17 +41,16 @@ class Preparation:
         """Prepare a corpus, and say what was written.
 
         Args:
-            out: The folder to make.
             get: Gets the text. It is called when everything else is known to be right.
 
         Raises:
             ValueError: As for `data.prepare.prepare`; or there is no such vocabulary.
         """
         require_new(out)
-        if self.vocabulary and self.vocab_size:
-            raise ValueError("--vocabulary has a size already; remove --vocab-size")
         tokenizer = None
         if self.vocabulary:
+            if self.vocab_size:
+                raise ValueError("--vocabulary has a size already; remove --vocab-size")
             run = find_run(self.vocabulary)
             run.recipe()  # raises an error where there is no run
             tokenizer = Tokenizer.load(run.tokenizer)

@@ -28,8 +28,6 @@ def lines_in(
     blocks. Only a line feed ends a line.
 
     Args:
-        file: UTF-8 text.
-        most: Most lines of a block.
         warn: Called with a message for each line that is not UTF-8, which becomes
             empty.
     """

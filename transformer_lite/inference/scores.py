@@ -69,8 +69,6 @@ def score(
     """Return BLEU, chrF and exact matches of translations against one reference each.
 
     Args:
-        translations: The translations.
-        references: A human translation for each.
         language: As for `bleu_of`.
         tokenize: As for `bleu_of`.
 
@@ -134,8 +132,6 @@ class ValidationSamples:
     """The first validation sentences, translated again at every validation.
 
     Args:
-        model: The model in training, as for `Translator`.
-        corpus: Its corpus.
         search: How to translate, but for the beam: the search is greedy.
     """
 
@@ -152,10 +148,7 @@ class ValidationSamples:
         self.language = corpus.languages[1]
 
     def __call__(self) -> dict[str, Any]:
-        """Show some translations; return what the metrics should record.
-
-        An error is shown and does not end the run: the record has no score then.
-        """
+        """Show some translations; return what to record: after an error no score."""
         try:
             return self._translate()
         except Exception as error:

@@ -62,7 +62,6 @@ class Translator:
     Args:
         model: A trained `Transformer`, or a model with the same `start` and
             `decoder.step`, in evaluation mode.
-        tokenizer: The tokenizer that it was trained with.
         search: How to search, unless a call says otherwise.
     """
 
@@ -132,8 +131,7 @@ class Translator:
         search = search or self.search
         if isinstance(sentences, str):
             raise ValueError(f"{sentences!r} is one sentence; give a list of them")
-        numbered = enumerate(sentences, start=1)
-        sources = [self._encode(*one, search) for one in numbered]
+        sources = [self._encode(*one, search) for one in enumerate(sentences, start=1)]
         return [best for (best,) in self._find(sources, search, 1)]
 
     def stream(
@@ -173,7 +171,6 @@ class Translator:
                 ]
 
     def _written(self, sentence: str, ids: list[int]) -> str:
-        """Return an output as text."""
         return self.tokenizer.decode(ids)
 
     @torch.inference_mode()
@@ -232,7 +229,6 @@ class Translator:
     def _search(
         self, sources: list[list[int]], search: SearchConfig, n_best: int
     ) -> list[list[Hypothesis]]:
-        """Return the best outputs for each source of one batch."""
         device = self.model.encoder.embedding.weight.device
         limits = torch.tensor([len(ids) - 1 + search.max_extra for ids in sources])
         no_room = (
@@ -240,37 +236,24 @@ class Translator:
             f"a smaller search.batch_sentences than {search.batch_sentences} "
             "(--batch-sentences)"
         )
-        precision = self.precision or _precision(device)
+        precision, step = self.precision or _precision(device), self.model.decoder.step
         with memory_error_on_full_gpu(no_room), autocast(precision, device):
-            return n_best_search(
-                self.model.decoder.step,
-                self.model.start(pad(sources).to(device)),
-                limits.to(device),
-                BOS,
-                EOS,
-                search.beam_size,
-                search.alpha,
-                allowed=self.allowed,
-                n_best=n_best,
-            )
+            state = self.model.start(pad(sources).to(device))
+            places = (limits.to(device), BOS, EOS, search.beam_size, search.alpha)
+            options = {"allowed": self.allowed, "n_best": n_best}
+            return n_best_search(step, state, *places, **options)
 
 
 def batches_by_length(lengths: Sequence[int], batch_sentences: int) -> list[list[int]]:
-    """Return the numbers of the sentences in each batch.
+    """Return the numbers of the sentences in each batch; empty ones are in none.
 
     Sentences of about the same length share a batch: they need little padding and end
-    at about the same time. Empty sentences are in no batch.
-
-    Args:
-        lengths: Tokens of each sentence.
-        batch_sentences: Most sentences of a batch.
+    at about the same time.
     """
     order = [i for i, length in enumerate(lengths) if length]
     order.sort(key=lengths.__getitem__)
-    return [
-        order[start : start + batch_sentences]
-        for start in range(0, len(order), batch_sentences)
-    ]
+    size = batch_sentences
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def _precision(device: torch.device) -> Precision:

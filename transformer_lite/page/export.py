@@ -35,7 +35,6 @@ def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
 
     Args:
         run: The folder that `train` wrote, or the name of a model of the package.
-        out: The folder to make.
         weights: The checkpoint; by default the run's default weights.
 
     Raises:

@@ -12,12 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformer_lite.parsing.trees import (
-    NotATreeError,
-    Tree,
-    linearized,
-    tree_of,
-)
+from transformer_lite.parsing.trees import NotATreeError, Tree, linearized, tree_of
 
 PUNCTUATION = {",", ":", "``", "''", "."}
 """Tags of the words that do not count, not even for where a bracket begins."""
@@ -109,13 +104,7 @@ def score_brackets(
 
 
 def brackets(tree: Tree, gold: Tree) -> Counter[Bracket]:
-    """Count a tree's brackets, without those that EVALB ignores.
-
-    Args:
-        tree: The tree.
-        gold: The treebank's tree of the same sentence. Its tags tell which words are
-            punctuation.
-    """
+    """Count a tree's brackets but those that EVALB ignores, by the tags in `gold`."""
     counts = iter(_counting(gold))
     counted: Counter[Bracket] = Counter()
     starts: list[int] = []

@@ -26,9 +26,6 @@ def score_outputs(
     """Score outputs against references: text by BLEU, trees by their brackets.
 
     Args:
-        sources: The model's inputs.
-        references: The right output for each.
-        outputs: The model's outputs.
         language: Language code of the references; for trees `TREES` or
             `TREES_WITH_WORDS`, by how the model writes them.
         tokenize: As for `bleu_of`.

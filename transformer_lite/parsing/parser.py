@@ -32,8 +32,6 @@ model opens bracket after bracket."""
 
 
 class _Beams(NamedTuple):
-    """Counts of what each beam has written so far."""
-
     leaves: Int[Tensor, "batch beams"]
     """Pieces of words written, or tags."""
     opened: Int[Tensor, "batch beams"]
@@ -47,8 +45,6 @@ class _Beams(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The search state of a constrained model."""
-
     model: SearchState
     beams: _Beams
     leaves: Int[Tensor, "batch leaves"]
@@ -68,11 +64,8 @@ class _TreeModel(nn.Module):
     """A model whose search may only write trees.
 
     Args:
-        model: A trained `Transformer`.
         tokenizer: Its own, in which every bracket is one token.
         with_words: Whether leaves are the words' pieces; else each is one token, a tag.
-        most_brackets: Most brackets of a tree.
-        in_a_row: Most brackets that may open one after the other.
     """
 
     def __init__(
@@ -146,7 +139,6 @@ class _TreeModel(nn.Module):
         return logits, state
 
     def _after(self, last_ids: Int[Tensor, "batch beams"], beams: _Beams) -> _Beams:
-        """Return the counts after one more token."""
         closing = self.closing[last_ids]
         opens, closes = closing != PAD, self.closes[last_ids]
         closings = beams.closings

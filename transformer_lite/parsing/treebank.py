@@ -27,12 +27,7 @@ class TreeFiles:
     paths: tuple[Path, ...]
 
     def __iter__(self) -> Iterator[SentencePair | UnusablePair]:
-        """Yield the words of each tree and its tokens with tags.
-
-        Raises:
-            ValueError: A file cannot be read, is not UTF-8 or has no tree, or a bracket
-                is missing.
-        """
+        """Yield the words of each tree and its tokens with tags."""
         for path in self.paths:
             number = 0
             for number, tree in read_trees(_text_of(path), str(path)):
@@ -78,7 +73,6 @@ def corpus_of_trees(
 
     Args:
         given: For each split any number of files.
-        language: Code of the words' language.
         form: How a model writes the trees; by default with tags, as the authors' code.
 
     Raises:

@@ -28,8 +28,6 @@ TREES_WITH_WORDS = "trees-with-words"
 ROOTS = {"", "TOP", "ROOT", "S1"}
 """How treebanks label the outermost bracket, which says nothing about the sentence."""
 
-_MORE_TAGS, _FEWER_TAGS = "more tags than words", "fewer tags than words"
-
 _PIECE = re.compile(r"[()]|[^\s()]+")
 _LABEL = re.compile(r"-[^-]+-|[^-=|]+")
 _TOKEN = re.compile(r"\)|[()]?[^\s()]+")
@@ -87,8 +85,6 @@ class Tree:
 
 @dataclass
 class _Open:
-    """A bracket that is not closed yet."""
-
     place: str
     label: str = ""
     children: list = field(default_factory=list)
@@ -102,29 +98,22 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
     (Unicode's NFC). Several words under one tag become one word, since some names in
     CRAFT contain a space.
 
-    Args:
-        lines: The text.
-        name: Its name, for errors.
-
     Raises:
-        ValueError: The text is not a sequence of trees; the message names line and
-            column.
+        ValueError: The text is not a sequence of trees; the message has the text's
+            name, line and column.
     """
     stack: list[_Open] = []
     first = 0
     for number, line in enumerate(lines, start=1):
         for match in _PIECE.finditer(unicodedata.normalize("NFC", line)):
-            piece, place = (
-                match[0],
-                f"{name}, line {number}, column {match.start() + 1}",
-            )
+            piece = match[0]
+            place = f"{name}, line {number}, column {match.start() + 1}"
             if piece == "(":
                 first = first if stack else number
                 stack.append(_Open(place))
             elif not stack:
-                problem = (
-                    "closes nothing" if piece == ")" else "is outside all brackets"
-                )
+                is_close = piece == ")"
+                problem = "closes nothing" if is_close else "is outside all brackets"
                 raise ValueError(
                     f"{place}: {piece!r} {problem}; insert the bracket that is missing "
                     "before it, or remove it"
@@ -147,7 +136,6 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[tuple[int, Tree]]:
 
 
 def _closed(bracket: _Open, is_root: bool) -> Tree:
-    """Return the tree of a bracket that has been closed."""
     words = [child for child in bracket.children if isinstance(child, str)]
     problem = None
     if not bracket.children:
@@ -213,22 +201,15 @@ class TreeForm:
         return TREES_WITH_WORDS if self.leaves == "words" else TREES
 
     def tokens(self, sentence: str, tree: str) -> list[str]:
-        """Write a tree in this form.
-
-        Args:
-            sentence: Its words, with spaces between them.
-            tree: Its tokens with tags, with spaces between them.
-        """
-        words = iter(sentence.split(" "))
-        tokens = []
+        """Write a tree in this form, given its words and its tokens with tags."""
+        words, tokens = iter(sentence.split(" ")), []
         for token in tree.split(" "):
             if token[0] not in "()":
                 leaf = {"tags": token, "XX": "XX", "words": next(words)}
-                tokens.append(leaf[self.leaves])
+                token = leaf[self.leaves]
             elif token[0] == ")" and not self.closing_labels:
-                tokens.append(")")
-            else:
-                tokens.append(token)
+                token = ")"
+            tokens.append(token)
         return tokens
 
     def symbols(self, tokens: Sequence[str]) -> list[str]:
@@ -243,7 +224,6 @@ class NotATreeError(ValueError):
 
     Args:
         kind: What is wrong, in words that can be counted.
-        detail: Where.
     """
 
     def __init__(self, kind: str, detail: str) -> None:
@@ -257,9 +237,7 @@ def tree_of(
     """Read the tree over a sentence's words from its tokens.
 
     Args:
-        tokens: As `linearized` gives them, with any tags. A closing bracket may have a
-            label or none.
-        words: The sentence.
+        tokens: As `linearized` gives them, with any tags; closing labels may lack.
         with_words: Whether the tokens hold the words themselves and no tags.
 
     Raises:
@@ -270,8 +248,8 @@ def tree_of(
     def leaf(token: str, here: str) -> Tree:
         word = next(rest, None)
         if word is None:
-            kind = "more words than the sentence" if with_words else _MORE_TAGS
-            raise NotATreeError(kind, f"{here}; {len(words)} words")
+            kind = "words than the sentence" if with_words else "tags than words"
+            raise NotATreeError(f"more {kind}", f"{here}; {len(words)} words")
         if with_words and token != word:
             raise NotATreeError("another word", f"{here}; the sentence has {word}")
         return Tree("" if with_words else token, (word,))
@@ -288,9 +266,8 @@ def tree_of(
         elif token[0] == ")":
             label, children = stack.pop()
             if token[1:] not in ("", label):
-                raise NotATreeError(
-                    "a bracket that closes another", f"{here}, ({label}"
-                )
+                kind = "a bracket that closes another"
+                raise NotATreeError(kind, f"{here}, ({label}")
             if not children:
                 raise NotATreeError("a bracket around nothing", here)
             stack[-1][1].append(Tree(label, tuple(children)))
@@ -300,9 +277,9 @@ def tree_of(
         raise NotATreeError("a bracket that is never closed", f"({stack[-1][0]}")
     if not stack[0][1]:
         raise NotATreeError("nothing at all", "no token")
-    if (left := sum(1 for _ in rest)) > 0:
-        kind = "fewer words than the sentence" if with_words else _FEWER_TAGS
-        raise NotATreeError(kind, f"{left} words are left")
+    if left := len([*rest]):
+        kind = "words than the sentence" if with_words else "tags than words"
+        raise NotATreeError(f"fewer {kind}", f"{left} words are left")
     return stack[0][1][0]
 
 

@@ -69,7 +69,6 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> N
 
     Args:
         outputs: The files; None for one that is not asked for.
-        inputs: The files and folders that the command reads.
 
     Raises:
         ValueError: A path is a folder or a device, may not be written to, has a
@@ -80,7 +79,7 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> N
     for path in filter(None, outputs):
         target = path.resolve()
         for source in sources:
-            if source == target or source in target.parents:
+            if target.is_relative_to(source):
                 raise ValueError(
                     f"{path}: would overwrite an input, {source}; give another file"
                 )
@@ -91,11 +90,7 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> N
 
 
 def require_writable(path: Path) -> None:
-    """Check that a file can be written.
-
-    Raises:
-        ValueError: As for `require_outputs`.
-    """
+    """Check that a file can be written; errors are those of `require_outputs`."""
     target = path.resolve()
     if target.exists() and not target.is_file():
         kind = "folder" if target.is_dir() else "device"
@@ -117,11 +112,7 @@ def require_writable(path: Path) -> None:
 
 
 def require_new(out: Path) -> None:
-    """Check that a folder can be made: it has a name, and nothing has that name yet.
-
-    Raises:
-        ValueError: It has no name, or exists.
-    """
+    """Raise a ValueError unless a folder has a name that nothing has yet."""
     if not out.name:
         raise ValueError(f'"{out}" is not a name for a new folder; give another')
     if os.path.lexists(out):
@@ -180,13 +171,9 @@ def only_process(path: Path, busy: str) -> Iterator[None]:
     The operating system frees the lock when a process ends, even if it is killed. The
     empty lock file stays: removing it would let two processes hold a lock each.
 
-    Args:
-        path: The lock file. Missing folders above it are made.
-        busy: The error's message if another process is in the block.
-
     Raises:
-        ValueError: Another process is in the block.
-        OSError: The folder may not be written to.
+        ValueError: Another process is in the block; the message is `busy`.
+        OSError: The lock file's folder may not be written to.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
 from importlib.util import find_spec
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +26,11 @@ STOPPED = ".stopped"
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The folders of small trained models that come with the package."""
+MODEL_NAMES = sorted(path.name for path in PRETRAINED.glob("*"))
 
 
 def find_run(run: str | Path) -> "RunFolder":
-    """Return the folder of a run, or of a trained model of the package.
-
-    Args:
-        run: A folder that `train` wrote, or the name of one of `PRETRAINED`. A folder
-            of this name in the working directory comes first.
-    """
+    """Return the folder of a run; if there is none, of the package's model of this name."""
     trained = PRETRAINED / run
     is_name = trained.is_dir() and not Path(run).exists()
     return RunFolder(trained if is_name else Path(run))
@@ -70,12 +65,7 @@ class RunFolder:
         """The weights with the lowest validation loss."""
 
     def weights_after(self, step: int, stopped: bool = False) -> Path:
-        """Return where the weights after a step lie.
-
-        Args:
-            step: Number of steps taken.
-            stopped: Whether a signal stopped the run there, between two checkpoints.
-        """
+        """Return where the weights after a step lie, at which a signal may have stopped."""
         mark = STOPPED if stopped else ""
         return self.checkpoints / f"step-{step:08d}{mark}.safetensors"
 
@@ -104,12 +94,11 @@ class RunFolder:
         try:
             return recipe_from_dict(json.loads(self.config.read_text("utf-8")))
         except FileNotFoundError:
-            names = sorted(path.name for path in PRETRAINED.glob("*"))
-            close = get_close_matches(str(self.path), names, n=1)
+            close = get_close_matches(str(self.path), MODEL_NAMES, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ValueError(
                 f"{self.path}: holds no run; give a folder that `train` wrote, or the "
-                f"name of a trained model ({', '.join(names)}){hint}"
+                f"name of a trained model ({', '.join(MODEL_NAMES)}){hint}"
             ) from None
         except NotADirectoryError:
             raise ValueError(
@@ -197,8 +186,7 @@ class Metrics:
     def __init__(self, run: Path) -> None:
         folder = RunFolder(run)
         self.path, self._events_folder = folder.metrics, folder.events
-        self._file: TextIOWrapper | None = None
-        self._events: Any = None
+        self._file = self._events = None
 
     def __enter__(self) -> "Metrics":
         return self

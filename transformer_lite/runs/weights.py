@@ -102,10 +102,9 @@ def read_weights(path: Path) -> Weights:
                 f"{path}: no such checkpoint; check the path, or, if the run is "
                 "still training and has deleted it, repeat the command"
             ) from None
+        remedy = "name a .safetensors file of a run's checkpoints"
         if path.match("checkpoints/*.safetensors"):
             remedy = "delete it, and the one before it takes its place"
-        else:
-            remedy = "name a .safetensors file of a run's checkpoints"
         raise ValueError(
             f"{path}: the checkpoint is damaged ({error}); {remedy}"
         ) from error

@@ -40,11 +40,6 @@ class TrainingState:
     """The model, its optimizer, and how far a run has come.
 
     Dropout needs no state: its seed follows from the recipe's and the step.
-
-    Args:
-        model: The model to train.
-        config: How to train.
-        scaler: The scaler of fp16's gradients.
     """
 
     def __init__(
@@ -64,23 +59,14 @@ class TrainingState:
 
     def _schedule(self) -> LambdaLR:
         """Return the schedule at the state's step; skipped steps do not count."""
-        config = self.config
-        return noam_schedule(
-            self.optimizer,
-            self.model.config.d_model,
-            config.warmup_steps,
-            config.max_steps,
-            config.cooldown_steps,
-            self.step - self.skipped,
-        )
+        config, done = self.config, self.step - self.skipped
+        steps = (config.warmup_steps, config.max_steps, config.cooldown_steps)
+        return noam_schedule(self.optimizer, self.model.config.d_model, *steps, done)
 
     def save(self, folder: RunFolder, stopped: bool = False) -> None:
         """Write a checkpoint, and delete those that it makes superfluous.
 
-        Args:
-            folder: The run's folder.
-            stopped: Whether it is none of the regular ones. It then writes nothing if
-                the step has a regular checkpoint already.
+        If the run is `stopped`, it is no regular one, and unneeded where there is one.
         """
         regular = folder.weights_after(self.step)
         if stopped and regular.exists() and training_path(regular).exists():
@@ -181,12 +167,8 @@ def load_training(path: Path) -> dict[str, Any]:
 def prune(folder: RunFolder, newest: Path, keep: int) -> None:
     """Delete the checkpoints that a new one makes superfluous.
 
-    Args:
-        folder: The run's folder.
-        newest: The checkpoint just written. Those of later steps are deleted, because
-            the run repeats these steps.
-        keep: How many regular checkpoints stay, at least `RESUMABLE`. A checkpoint
-            that a signal caused is deleted by the next one.
+    These are those of later steps, which the run repeats, those that a signal caused,
+    and all regular ones but the last `keep`, at least `RESUMABLE`.
     """
     regular = [path for path in folder.step_checkpoints() if path <= newest]
     kept = sorted({*regular[-max(keep, RESUMABLE) :], newest})

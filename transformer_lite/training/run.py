@@ -46,8 +46,7 @@ LARGEST_RATE = 1.0
 """Largest product of learning rate and d_model that a run begins without a warning.
 
 The paper's base model peaks at 0.36, its big one at 0.5. On the toy grammar two layers,
-64 or 128 wide, learn best near 0.25 and slowly at 1; at 2 they learn no more than how
-frequent each word is.
+64 or 128 wide, learn best near 0.25 and at 2 no more than how frequent each word is.
 """
 
 Samples = Callable[[nn.Module, PreparedCorpus, SearchConfig], OnValidation]
@@ -65,8 +64,6 @@ def train_recipe(
     If `out` holds this run already, it resumes.
 
     Args:
-        recipe: What to train, on what, and how.
-        out: The run's folder.
         samples: `parsing.evaluation.validation_samples` shows and scores translations;
             without it a validation computes the loss alone.
         new_model: Makes the model, or another with its interface to compare it with.
@@ -121,7 +118,6 @@ def train_recipe(
 
 
 def _no_room(config: TrainConfig) -> str:
-    """Say what to do where a batch does not fit into the GPU's memory."""
     batch = config.batch_tokens
     return (
         f"the GPU's memory has no room for train.batch_tokens = {batch}; halve the "
@@ -132,11 +128,7 @@ def _no_room(config: TrainConfig) -> str:
 
 
 def _locked(out: Path) -> AbstractContextManager[None]:
-    """Keep other runs out of the folder while this one trains.
-
-    Raises:
-        ValueError: The folder holds files that are not of a run, or a damaged run.
-    """
+    """Keep other runs out of the folder, which must be new or a run's."""
     folder = RunFolder(out)
     # A killed run may have left half a file.
     files = (path for path in out.glob("*") if path.suffix != ".partial")
@@ -248,7 +240,6 @@ def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
 
 
 def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> str:
-    """Describe the run and the processors that it runs on."""
     train, processes = recipe.train, trainer.processes
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     each = batches_per_step(train, processes.world_size) // processes.world_size
@@ -258,22 +249,23 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
     (factor,) = trainer.state.schedule.lr_lambdas
     done, cooldown = peak_step(train, factor), train.cooldown_steps
     rate = train.rate_scale * factor(done)
-    lines = [
+    text = (
         f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
-        f"{train.max_steps:,} steps",
+        f"{train.max_steps:,} steps\n"
         f"{processes.world_size} × {device}, {trainer.precision}; on each a step has "
-        f"{each} × {train.batch_tokens:,} tokens at most",
+        f"{each} × {train.batch_tokens:,} tokens at most\n"
         f"learning rate {rate:.1e} at its highest, in step {done + 1:,}"
-        + (f"; falls to 0 over the last {cooldown:,}" if cooldown else ""),
-    ]
+    )
+    if cooldown:
+        text += f"; falls to 0 over the last {cooldown:,}"
     if rate * recipe.model.d_model > LARGEST_RATE:
-        lines.append(
-            f"warning: this rate times d_model is {rate * recipe.model.d_model:.1f}, "
+        text += (
+            f"\nwarning: this rate times d_model is {rate * recipe.model.d_model:.1f}, "
             "and at most 0.5 in the paper; small models learned slowly at 1 and next "
             "to nothing at 2; give a smaller train.rate_scale or more "
             "train.warmup_steps"
         )
-    return "\n".join(lines)
+    return text
 
 
 def peak_step(train: TrainConfig, factor: Callable[[int], float]) -> int:

@@ -42,7 +42,6 @@ class Objective(nn.Module):
         model: The `Transformer` to train, or any model with its `hidden` and its
             `decoder.embedding`.
         smoothing: ε of the label smoothing.
-        precision: Arithmetic of the matrix products.
     """
 
     def __init__(
@@ -64,8 +63,6 @@ class Objective(nn.Module):
         """Return the sums over the batch's real target tokens.
 
         Args:
-            src_ids: Source tokens.
-            tgt_input: What the decoder reads.
             labels: The token that should follow each one that the decoder reads.
             real: Where labels are no padding.
             scale: Factor that the caller multiplies the loss by.
@@ -219,11 +216,8 @@ def validate(
     """Return the loss on batches that are not trained on, without dropout.
 
     Args:
-        model: The model, on any device.
         batches: All batches, the same on every process; each computes its share.
         smoothing: ε of the label smoothing.
-        precision: Arithmetic of the matrix products.
-        processes: This process among all.
     """
     weight = model.decoder.embedding.weight
     sums = torch.zeros(3, dtype=torch.float64, device=weight.device)

@@ -56,9 +56,7 @@ REMEDY = (
 def stop_signals() -> Iterator[list[int]]:
     """Collect the signals that ask the run to end, SIGINT (Ctrl-C) and SIGTERM.
 
-    The first is announced; further ones change nothing, since torchrun passes Ctrl-C
-    on, so that it comes twice. Python allows handlers in the main thread only: a run
-    in another thread has none.
+    Only the first is announced: torchrun passes Ctrl-C on, so that it comes twice.
     """
     received: list[int] = []
 
@@ -70,7 +68,7 @@ def stop_signals() -> Iterator[list[int]]:
                 tqdm.write(f"{message} at once", file=sys.stderr)
 
     handlers = {}
-    if threading.current_thread() is threading.main_thread():
+    if threading.current_thread() is threading.main_thread():  # Python allows no other
         for number in (signal.SIGINT, signal.SIGTERM):
             handlers[number] = signal.signal(number, receive)
     try:
@@ -86,11 +84,7 @@ class Trainer:
     Args:
         model: The `Transformer` to train, or a model with its interface, on the device
             of `processes`.
-        stream: The training batches.
-        validation: The validation batches.
-        config: How to train.
         run: The run's folder; metrics and checkpoints/ are written there.
-        processes: This process among all.
         on_validation: Called after each validation; returns values to record.
     """
 
@@ -186,7 +180,6 @@ class Trainer:
             self.folder.average.unlink(missing_ok=True)
 
     def _objective(self) -> nn.Module:
-        """Join the model with its loss, for all processes."""
         objective = Objective(self.model, self.config.label_smoothing, self.precision)
         if self.processes.world_size == 1:
             return objective
@@ -202,11 +195,8 @@ class Trainer:
         Layer by layer, all layers of a kind share one compilation, and the last layers'
         gradients are sent while the first layers still compute.
         """
-        layers = [
-            part
-            for part in self.model.modules()
-            if self.config.compile and isinstance(part, (EncoderLayer, DecoderLayer))
-        ]
+        parts = self.model.modules() if self.config.compile else ()
+        layers = [p for p in parts if isinstance(p, (EncoderLayer, DecoderLayer))]
         for layer in layers:
             layer.compile(dynamic=True)
         try:
@@ -218,7 +208,6 @@ class Trainer:
     def _take(
         self, objective: nn.Module, steps: Iterator[StepBatches]
     ) -> tuple[StepReport, dict[str, float]]:
-        """Take the next step; return its report, and what else was measured."""
         state, begun = self.state, time.perf_counter()
         batches, position = next(steps)
         waited = time.perf_counter() - begun
@@ -233,8 +222,7 @@ class Trainer:
             self.config.clip_norm,
         )
         seconds = time.perf_counter() - begun
-        state.step += 1
-        state.position = position
+        state.step, state.position = state.step + 1, position
         return report, {
             "rate": rate,
             "tokens_per_second": round(report.tokens / seconds),
@@ -243,12 +231,7 @@ class Trainer:
         }
 
     def _judge(self, report: StepReport, rate: float) -> None:
-        """Advance the schedule, or count the step as skipped in fp16.
-
-        Raises:
-            FloatingPointError: The loss or the gradient is not finite, and a smaller
-                scale of fp16's gradients is no remedy.
-        """
+        """Advance the schedule, count the step as skipped in fp16, or end the run."""
         state = self.state
         if report.is_taken:
             state.schedule.step()
@@ -264,7 +247,6 @@ class Trainer:
             )
 
     def _record(self, report: StepReport, measured: dict[str, float]) -> None:
-        """Write a step into the metrics, and show it in the progress bar."""
         speed = measured["tokens_per_second"]
         self._bar.set_postfix_str(
             f"{speed:,} tokens/s, train_loss {report.loss:.3f}, "
@@ -299,11 +281,7 @@ class Trainer:
         return flops_per_token(self.model.config, length, src_length)
 
     def _validate(self) -> LossReport:
-        """Return the loss on the validation batches, which all processes share.
-
-        Raises:
-            FloatingPointError: It is not finite.
-        """
+        """Return the loss on the validation batches, which all processes share."""
         smoothing = self.config.label_smoothing
         report = validate(
             self.model, self.validation, smoothing, self.precision, self.processes
