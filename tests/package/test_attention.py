@@ -1,6 +1,5 @@
 """Equation 1, twice, and multi-head attention."""
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
@@ -71,9 +70,6 @@ def some_sequences(requires_grad=False):
     )
 
 
-# Equation 1
-
-
 @examples
 @given(seeds, lengths, lengths, lengths, lengths)
 def test_attention_is_the_formula_number_by_number(seed, q_len, k_len, d_k, d_v):
@@ -97,19 +93,10 @@ def test_a_query_that_may_attend_to_nothing_gives_nan():
     assert output.isnan().all()
 
 
-def test_shapes_that_do_not_fit_are_refused_by_the_annotations():
-    query, key, value = some_attention()
-    with pytest.raises(jaxtyping.TypeCheckError):
-        scaled_dot_product_attention(query, key, value[..., 1:, :])
-
-
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(ValueError, match="num_heads = 3 does not divide d_model = 8"):
         MultiHeadAttention(8, 3)
     MultiHeadAttention(8, 3, d_k=2, d_v=2)
-
-
-# Explicit = fused
 
 
 @pytest.mark.parametrize("kind", ["none", "causal", "padding", "any"])
@@ -127,9 +114,6 @@ def test_explicit_and_fused_attention_give_the_same_output_and_gradients(kind):
         found.append([output, *torch.autograd.grad(output.pow(3).sum(), tensors)])
     for explicit, fused in zip(*found, strict=True):
         assert_close(explicit, fused, **EXACT)
-
-
-# Multi-head attention
 
 
 @every_attention
@@ -177,9 +161,3 @@ def test_weights_are_pytorchs_weights():
         average_attn_weights=False,
     )
     assert_close(module.weights(query, memory, mask), expected, **EXACT)
-
-
-def test_no_mask_means_that_every_key_is_allowed():
-    module, (query, memory, mask) = some_module(), some_sequences()
-    everything = torch.ones_like(mask)
-    assert_close(module(query, memory), module(query, memory, everything), **EXACT)

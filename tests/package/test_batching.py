@@ -63,28 +63,6 @@ def test_every_pair_is_in_one_batch_and_none_is_over_its_budget(pairs, budget, s
         assert 0 < batch.tgt_input.numel() <= budget
 
 
-def cut_one_by_one(lengths, budget):
-    """Sizes of the batches that greedy cutting gives."""
-    sizes, batch = [], []
-    for length in lengths:
-        if batch and (len(batch) + 1) * max(*batch, length) > budget:
-            sizes.append(len(batch))
-            batch = []
-        batch.append(length)
-    return [*sizes, len(batch)]
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    lengths=st.lists(st.integers(1, 23), min_size=1, max_size=60),
-    budget=st.integers(23, 90),
-)
-def test_a_batch_ends_where_the_next_pair_would_not_fit(lengths, budget):
-    pairs = np.arange(len(lengths))
-    batches = batching.cut_to_fit(pairs, np.array(lengths), budget)
-    assert [len(batch) for batch in batches] == cut_one_by_one(lengths, budget)
-
-
 def multi30k_like(count):
     """Lengths in tokens as Multi30k has them: mean 14.3 and 14.8, correlated."""
     generator = np.random.default_rng(11)
@@ -128,12 +106,6 @@ def steps_of(count, number, start=START, **place):
 
 def batches_of(steps):
     return [numbers(batch) for step in steps for batch in step.batches]
-
-
-def test_each_epoch_has_another_order():
-    stream = stream_of(61)
-    first, second = ([batch.tolist() for batch in stream.epoch(n)] for n in (0, 1))
-    assert first != second
 
 
 @pytest.mark.parametrize(("world_size", "per_step"), [(1, 3), (2, 2), (3, 6), (2, 4)])
@@ -240,11 +212,6 @@ def test_ids_that_have_an_end_or_padding_already_are_refused(end):
     for sides in ([[4, 5, end]], [[4]]), ([[4]], [[end, 4]]):
         with pytest.raises(ValueError, match="ids hold PAD, BOS or EOS; give"):
             Batch.from_ids(*sides)
-
-
-def test_a_batch_with_a_target_too_few_is_refused():
-    with pytest.raises(ValueError, match="2 sources and 1 targets; give at least one"):
-        Batch.from_ids([[4], [5]], [[6]])
 
 
 @settings(max_examples=40, deadline=None)

@@ -33,9 +33,6 @@ pytestmark = pytest.mark.usefixtures("types_unchecked")
 examples = settings(max_examples=40, deadline=None, derandomize=True)
 
 
-# Configurations
-
-
 IMPOSSIBLE = [
     (ModelConfig, "vocab_size", 4),
     (ModelConfig, "num_layers", 0),
@@ -89,9 +86,6 @@ def test_heads_need_not_divide_the_width_when_both_widths_are_given(given):
     assert (config.d_k, config.d_v) == (2, 3)
     with pytest.raises(ValueError, match=r"num_heads = 7 .* 15, or give"):
         ModelConfig(d_model=15, num_heads=7, **{given: 2})
-
-
-# Recipes
 
 
 def write(folder, text):

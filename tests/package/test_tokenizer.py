@@ -38,13 +38,6 @@ def test_decoding_the_encoding_gives_the_text_back(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-@pytest.mark.parametrize("text", [*LINES, "", " ", "   ", " a", "  a  b  "])
-def test_this_text_comes_back(tokenizer, text):
-    ids = tokenizer.encode(text)
-    assert not {PAD, BOS, EOS, UNK} & set(ids)
-    assert tokenizer.decode(ids) == text
-
-
 def test_a_character_outside_the_coverage_is_unknown(tokenizer):
     ids = tokenizer.encode("Ж")
     assert UNK in ids
@@ -59,10 +52,6 @@ def test_a_character_of_a_very_long_line_is_within_the_coverage():
 def test_decoding_drops_padding_and_both_ends(tokenizer):
     ids = tokenizer.encode("the dog")
     assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == "the dog"
-
-
-def test_special_ids_are_the_first_four(tokenizer):
-    assert tokenizer.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
 
 
 def test_saved_and_loaded_encodes_alike(tokenizer, tmp_path):

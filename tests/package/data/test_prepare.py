@@ -48,9 +48,6 @@ def refused(folder, message, corpus, **options):
     return str(caught.value)
 
 
-# What is written
-
-
 def decoded(corpus, split):
     """Source and target sentences of a split, from their ids."""
     sides = corpus.ids(split)
@@ -104,9 +101,6 @@ def test_a_corpus_may_be_larger_than_what_is_encoded_at_once(tmp_path, monkeypat
     monkeypatch.setattr(module, "CHUNK_PAIRS", 5)
     corpus = prepared(tmp_path)
     assert decoded(corpus, "train")[0] == [pair.source for pair in TRAIN]
-
-
-# What is refused, or left out
 
 
 @pytest.mark.parametrize(

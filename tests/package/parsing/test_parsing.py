@@ -5,7 +5,7 @@ import re
 from random import Random
 
 import pytest
-from command_line import ends, fails, recipe_in, run, write
+from command_line import fails, recipe_in, run, write
 
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.parsing.brackets import score_brackets
@@ -111,12 +111,6 @@ def test_translate_makes_a_tree_of_every_sentence(begun, tmp_path):
     for line, words in ((first, ["the", "dog", "sleep", "."]), (third, ["zebras"])):
         ((_, tree),) = read_trees([line], "out.mrg")
         assert tree.words() == words
-
-
-def test_trees_need_files(tmp_path, capsys):
-    assert ends("prepare-trees", "--out", tmp_path / "out") == 2
-    assert "--train" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_style_of_trees_is_named(tmp_path, capsys):

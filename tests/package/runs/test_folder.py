@@ -68,9 +68,6 @@ def test_a_damaged_configuration_is_named(tmp_path, content):
         RunFolder(tmp_path).recipe()
 
 
-# Metrics
-
-
 @pytest.fixture
 def metrics(tmp_path):
     with Metrics(tmp_path / "run") as made:

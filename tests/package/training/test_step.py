@@ -92,9 +92,6 @@ def test_a_gradient_longer_than_the_limit_is_shortened_to_it(clip_norm):
     assert_close(weights_of(clipped) - before, moved, rtol=1e-4, atol=1e-12)
 
 
-# Dropout
-
-
 def dropped(seed):
     generator_state = torch.get_rng_state()
     objective = objective_of(dropout=0.5)
@@ -124,9 +121,6 @@ def test_two_batches_of_a_step_do_not_drop_the_same_entries():
     )
     train_step(objective, [ONE, ONE], sgd(objective), (1, 5))
     assert not torch.equal(*seen)
-
-
-# Steps that are not taken
 
 
 def spoil(objective, value=math.nan):
@@ -165,9 +159,6 @@ def test_a_step_not_taken_leaves_adam_as_it_was():
         assert all(torch.equal(state[name], before[number][name]) for name in state)
 
 
-# fp16
-
-
 def scaler_of(scale):
     return torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=1000)
 
@@ -179,9 +170,6 @@ def test_a_step_beyond_fp16s_range_is_left_out_and_the_scale_halved():
     assert not report.is_taken
     assert torch.equal(weights_of(objective), before)
     assert scaler.get_scale() == 2.0**39
-
-
-# Validation
 
 
 def test_validation_is_the_written_out_loss_of_all_logits(monkeypatch):
@@ -224,9 +212,6 @@ def test_evaluation_mode_ends_even_after_an_error(training):
     with pytest.raises(KeyError), evaluation_mode(model):
         raise KeyError
     assert {module.training for module in model.modules()} == {training}
-
-
-# The work of a step
 
 
 @pytest.mark.parametrize("src_length", [5, 13])
