@@ -394,6 +394,11 @@ FAULTS = {
             "(tensor / len(paths)).float()",
             "(tensor / (len(paths) + 1)).float()",
         ),
+        Fault(
+            "weights of 8 bits have one scale for the whole matrix",
+            "matrix.abs().amax(dim=1)",
+            "matrix.abs().amax().expand(len(matrix))",
+        ),
     ],
     "transformer_lite/training/trainer.py": [
         Fault(
@@ -505,13 +510,6 @@ FAULTS = {
         ),
     ],
     # The page
-    "transformer_lite/page/export.py": [
-        Fault(
-            "weights of 8 bits have one scale for the whole matrix",
-            "matrix.abs().amax(dim=1)",
-            "matrix.abs().amax().expand(len(matrix))",
-        ),
-    ],
     "transformer_lite/page/transformer.js": [
         Fault(
             "JavaScript divides the scores by d_k",

@@ -125,9 +125,8 @@ def test_a_folder_appears_only_when_it_is_whole(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        ValueError, match=r"out: cannot be made \((Not a dir|File ex).*; give"
-    ):
+    message = r"out: cannot be made \((Not a dir|File ex).*; give"
+    with pytest.raises(ValueError, match=message):
         with renamed_when_whole(tmp_path / "file" / "out"):
             pass
 

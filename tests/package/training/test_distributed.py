@@ -6,14 +6,13 @@ import shutil
 import signal
 import time
 import traceback
-from contextlib import nullcontext
 from dataclasses import astuple
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
-from small_runs import before_step, free_port, pairs, prepare_words, send
+from small_runs import before_step, free_port, pairs, send
 from torch import multiprocessing, optim
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
@@ -21,11 +20,11 @@ from torch.testing import assert_close
 
 from transformer_lite import batching
 from transformer_lite.batching import Batch, BatchStream, fixed_batches
-from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
+from transformer_lite.config import ModelConfig, TrainConfig
 from transformer_lite.model import Transformer
 from transformer_lite.runs import weights
 from transformer_lite.runs.folder import RunFolder
-from transformer_lite.training import checkpoint, run
+from transformer_lite.training import checkpoint
 from transformer_lite.training.distributed import ONE_CPU, join_processes
 from transformer_lite.training.step import Objective, train_step, validate
 from transformer_lite.training.trainer import Trainer
@@ -133,15 +132,6 @@ def mistakes_of_one(processes, results):
         (newest,) = RunFolder(own).resumable_checkpoints()
         weights.save_weights(newest, weights.weights_of(some_model().model))
     found["different"] = mistake(trainer_of(processes, own).train)
-    recipe = Recipe(
-        data=results / ("corpus" if first else "nowhere"),
-        model=ModelConfig(num_layers=1, d_model=6, num_heads=2, max_len=64),
-        train=TrainConfig(batch_tokens=30, global_batch_tokens=60),
-        search=SearchConfig(max_extra=3),
-    )
-    joined = nullcontext(processes)
-    with mock.patch.object(run, "join_processes", return_value=joined):
-        found["unprepared"] = mistake(lambda: run.train_recipe(recipe, results / "new"))
     return found
 
 
@@ -227,9 +217,7 @@ def left_alone(rank, port, results):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """The folder that the two processes write into."""
-    folder = tmp_path_factory.mktemp("ranks")
-    prepare_words(folder / "corpus")
-    return folder
+    return tmp_path_factory.mktemp("ranks")
 
 
 @pytest.fixture(scope="module")
@@ -330,17 +318,11 @@ def test_one_process_resumes_what_two_began(two_processes, results):
     assert_close(resumed, two_processes[0]["trained"], **EXACT)
 
 
-@pytest.mark.parametrize(
-    ("case", "rank", "said"),
-    [
-        ("missing", 1, r"00003\.stopped\.training\.pt: not found.*one common folder"),
-        ("unprepared", 1, "nowhere: no such folder; make it with `prepare`"),
-    ],
-)
-def test_a_mistake_that_one_process_finds_ends_both(two_processes, case, rank, said):
-    own, other = two_processes[rank][case], two_processes[1 - rank][case]
-    assert re.search(said, own)
-    assert other == f"process {rank}: {own}"
+def test_a_mistake_that_one_process_finds_ends_both(two_processes):
+    other, own = (found["missing"] for found in two_processes)
+    message = r"00003\.stopped\.training\.pt: not found.*one common folder"
+    assert re.search(message, own)
+    assert other == f"process 1: {own}"
 
 
 def test_both_processes_end_where_their_checkpoints_differ(two_processes):
