@@ -103,6 +103,12 @@ def batches_of(steps):
     return [numbers(batch) for step in steps for batch in step.batches]
 
 
+def test_each_epoch_has_another_order():
+    stream = stream_of(61)
+    first, second = ([batch.tolist() for batch in stream.epoch(n)] for n in (0, 1))
+    assert first != second
+
+
 @pytest.mark.parametrize(("world_size", "per_step"), [(1, 3), (2, 2), (3, 6), (2, 4)])
 def test_shards_are_disjoint_and_complete_across_ends_of_epochs(world_size, per_step):
     whole = stream_of(64)
