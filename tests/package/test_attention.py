@@ -36,12 +36,9 @@ def some_attention(seed=1, requires_grad=False):
     """Query, key and value of unlike sizes, in float64."""
     generator = torch.Generator().manual_seed(seed)
     shapes = [(Q_LEN, D_K), (K_LEN, D_K), (K_LEN, D_V)]
-    return [
-        torch.randn(
-            BATCH, HEADS, *shape, generator=generator, dtype=torch.float64
-        ).requires_grad_(requires_grad)
-        for shape in shapes
-    ]
+    options = {"generator": generator, "dtype": torch.float64}
+    options["requires_grad"] = requires_grad
+    return [torch.randn(BATCH, HEADS, *shape, **options) for shape in shapes]
 
 
 def some_mask(seed, *shape):
@@ -59,15 +56,11 @@ def some_module(attention="fused", d_k=None, d_v=None):
 
 def some_sequences(requires_grad=False):
     """A query of 5 and a memory of 7 positions, the last memory padded."""
-    generator = torch.Generator().manual_seed(4)
-    query = torch.randn(2, Q_LEN, 15, generator=generator, dtype=torch.float64)
-    memory = torch.randn(2, K_LEN, 15, generator=generator, dtype=torch.float64)
+    options = {"generator": torch.Generator().manual_seed(4), "dtype": torch.float64}
+    options["requires_grad"] = requires_grad
+    query, memory = (torch.randn(2, n, 15, **options) for n in (Q_LEN, K_LEN))
     mask = padding_mask(torch.tensor([[5] * 7, [5] * 4 + [PAD] * 3]), PAD)
-    return (
-        query.requires_grad_(requires_grad),
-        memory.requires_grad_(requires_grad),
-        mask,
-    )
+    return query, memory, mask
 
 
 @examples
@@ -153,11 +146,6 @@ def test_multi_head_attention_and_its_gradients_are_pytorchs(attention):
 def test_weights_are_pytorchs_weights():
     module = some_module()
     query, memory, mask = some_sequences()
-    _, expected = their_attention(module)(
-        query,
-        memory,
-        memory,
-        key_padding_mask=~mask[:, 0, 0],
-        average_attn_weights=False,
-    )
+    options = {"key_padding_mask": ~mask[:, 0, 0], "average_attn_weights": False}
+    _, expected = their_attention(module)(query, memory, memory, **options)
     assert_close(module.weights(query, memory, mask), expected, **EXACT)

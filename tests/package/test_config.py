@@ -95,10 +95,8 @@ def write(folder, text):
 
 def test_a_recipe_states_only_what_differs(tmp_path):
     path = write(tmp_path, 'data = "data/toy"\n[model]\nd_ff = 17\n[train]\nseed = 3\n')
-    expected = Recipe(
-        data=Path("data/toy"), model=ModelConfig(d_ff=17), train=TrainConfig(seed=3)
-    )
-    assert load_recipe(path) == expected
+    parts = {"model": ModelConfig(d_ff=17), "train": TrainConfig(seed=3)}
+    assert load_recipe(path) == Recipe(data=Path("data/toy"), **parts)
 
 
 def test_every_recipe_of_the_package_can_be_read():
@@ -113,14 +111,9 @@ def test_every_recipe_of_the_package_can_be_read():
 )
 def test_recipes_of_wmt14_state_the_papers_runs(name, model, steps, averaged):
     recipe = load_recipe(f"wmt14_{name}")
-    train = TrainConfig(
-        batch_tokens=3125,
-        global_batch_tokens=25_000,
-        max_steps=steps,
-        average_checkpoints=averaged,
-        checkpoint_minutes=10,
-        validate_every=recipe.train.validate_every,
-    )
+    sizes = {"batch_tokens": 3125, "global_batch_tokens": 25_000, "max_steps": steps}
+    every = {"checkpoint_minutes": 10, "validate_every": recipe.train.validate_every}
+    train = TrainConfig(**sizes, **every, average_checkpoints=averaged)
     assert (recipe.model, recipe.train, recipe.search) == (model, train, SearchConfig())
 
 

@@ -3,11 +3,7 @@
 import pytest
 
 from transformer_lite.data import prepare as module
-from transformer_lite.data.corpora import (
-    Corpus,
-    SentencePair,
-    UnusablePair,
-)
+from transformer_lite.data.corpora import Corpus, SentencePair, UnusablePair
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.tokenizer import UNK

@@ -4,7 +4,7 @@ import gzip
 import re
 import unicodedata
 import zipfile
-from itertools import combinations
+from itertools import combinations, product
 
 import pooch
 import pytest
@@ -150,11 +150,7 @@ def test_a_damaged_archive_is_named(serve, fault):
 
 def test_splits_of_a_folder_of_ones_own_stay_as_they_are(tmp_path, monkeypatch):
     (tmp_path / "tatoeba-ko-en").mkdir()
-    for name in (
-        f"{split}.{code}"
-        for split in ("train", "valid", "test")
-        for code in ("ko", "en")
-    ):
+    for name in map(".".join, product(("train", "valid", "test"), ("ko", "en"))):
         path = tmp_path / "tatoeba-ko-en" / f"{name}.gz"
         path.write_bytes(gzip.compress(f"{name}\n".encode()))
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))

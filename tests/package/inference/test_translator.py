@@ -45,19 +45,15 @@ def one_by_one(translator, sentences, search=None):
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 @pytest.mark.parametrize("batch_sentences", [1, 2, 64])
 def test_batched_equals_one_by_one(translator, beam_size, batch_sentences):
-    search = SearchConfig(
-        beam_size=beam_size, max_extra=5, batch_sentences=batch_sentences
-    )
+    sizes = {"beam_size": beam_size, "batch_sentences": batch_sentences}
+    search = SearchConfig(**sizes, max_extra=5)
     found = translator.translate(SENTENCES, search)
     assert found == one_by_one(translator, SENTENCES, search)
     assert len(set(found)) >= 4  # so that their order can be checked
 
 
-def test_one_sentence_gives_one_translation(translator):
+def test_one_sentence_gives_one_translation_where_one_is_taken(translator):
     assert translator.translate("red dog") == translator.translate(["red dog"])[0]
-
-
-def test_what_takes_several_sentences_refuses_one(translator):
     with pytest.raises(ValueError, match="'red dog' is one sentence; give a list"):
         translator.hypotheses("red dog")
 
@@ -101,9 +97,8 @@ def test_a_stream_is_the_translations_in_order(translator):
 def test_a_stream_reads_no_more_than_the_next_block(translator):
     blocks = iter([["cat"], ["red dog", "cat"], ["cat"]])
     stream = translator.stream(blocks, print)
-    assert texts([next(stream), next(stream)]) == translator.translate(
-        ["cat", "red dog"]
-    )
+    found = texts([next(stream), next(stream)])
+    assert found == translator.translate(["cat", "red dog"])
     assert [*blocks] == [["cat"]]
 
 

@@ -117,6 +117,4 @@ def test_the_style_of_trees_is_named(tmp_path, capsys):
     trees = write(tmp_path / "a.mrg", ["(S (NP The dog) (VP sees it) .)"])
     given = ["--train", trees, "--valid", trees, "--out", tmp_path / "out"]
     shown = fails(capsys, "prepare-trees", *given)
-    assert (
-        "in Penn style every word has a bracket with its tag, such as (NN .)" in shown
-    )
+    assert "in Penn style every word has a bracket with its tag, such as" in shown

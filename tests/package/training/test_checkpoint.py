@@ -146,13 +146,10 @@ def test_weights_of_steps_that_are_taken_again_are_not_averaged(tmp_path):
 
 
 def test_checkpoints_are_written_by_the_clock_where_minutes_are_given(tmp_path):
-    train(tmp_path, checkpoint_minutes=1e-9, average_checkpoints=4)
-    assert saved_steps(tmp_path) == [8, 9, 10, 11]
-
-
-def test_a_run_shorter_than_its_minutes_has_one_checkpoint(tmp_path):
-    train(tmp_path, checkpoint_minutes=1000.0)
-    assert saved_steps(tmp_path) == [11]
+    for minutes, expected in ((1e-9, [8, 9, 10, 11]), (1000.0, [11])):
+        run = tmp_path / str(minutes)
+        train(run, checkpoint_minutes=minutes, average_checkpoints=4)
+        assert saved_steps(run) == expected
 
 
 def test_a_signal_at_a_regular_checkpoint_adds_none(tmp_path, monkeypatch):

@@ -53,9 +53,8 @@ def test_the_objective_is_the_loss_of_the_models_logits():
 
 
 def test_a_step_on_two_batches_is_a_step_on_all_their_tokens():
-    both = Batch.from_ids(
-        [[5, 7], [11], [13, 5, 6, 8, 10]], [[5, 7, 9], [11], [13, 5, 6, 8, 10]]
-    )
+    last = [13, 5, 6, 8, 10]
+    both = Batch.from_ids([[5, 7], [11], last], [[5, 7, 9], [11], last])
     results = []
     for batches in ([ONE, TWO], [both]):
         objective = objective_of().double()
@@ -179,13 +178,10 @@ def test_validation_is_the_written_out_loss_of_all_logits(monkeypatch):
 
 
 def test_validation_does_not_depend_on_how_sentences_are_batched():
-    rows = [5, 7], [11], [13, 5, 6]
-    apart, together = (
-        [Batch.from_ids([r], [r]) for r in rows],
-        Batch.from_ids(rows, rows),
-    )
-    model = objective_of().model
-    one, two = (validate(model, batches, 0.1) for batches in (apart, [together]))
+    rows, model = ([5, 7], [11], [13, 5, 6]), objective_of().model
+    apart = [Batch.from_ids([row], [row]) for row in rows]
+    together = [Batch.from_ids(rows, rows)]
+    one, two = (validate(model, batches, 0.1) for batches in (apart, together))
     assert astuple(one) == pytest.approx(astuple(two), rel=1e-5)
 
 

@@ -99,13 +99,6 @@ def test_a_signal_in_the_last_step_still_finishes_the_run(tmp_path, monkeypatch)
     assert "average.safetensors" in names(tmp_path)
 
 
-def test_training_a_finished_run_again_changes_nothing(tmp_path):
-    train(tmp_path)
-    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    train(tmp_path)
-    assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-
-
 def test_a_finished_run_resumes_when_it_is_given_more_steps(tmp_path, whole):
     train(tmp_path, max_steps=6)
     train(tmp_path, max_steps=11)
