@@ -76,23 +76,6 @@ def encoding_by_loops(length, d_model):
 # The loss, as the authors' code computes it
 
 
-def authors_loss(logits, labels, smoothing):
-    """Each label's loss in tensor2tensor: cross-entropy minus its smallest value.
-
-    The target is 1 − ε at the label and ε / (V − 1) elsewhere, and the entropy of
-    this target is subtracted, so that a perfect model has loss 0.
-    """
-    vocab = logits.size(-1)
-    confidence, low = 1 - smoothing, smoothing / (vocab - 1)
-    target = torch.full_like(logits, low)
-    target[torch.arange(len(labels)), labels] = confidence
-    cross_entropy = -(target * logits.log_softmax(dim=-1)).sum(dim=-1)
-    entropy = -(
-        confidence * math.log(confidence) + (vocab - 1) * low * math.log(low + 1e-20)
-    )
-    return cross_entropy - entropy
-
-
 # The schedule, in words
 
 

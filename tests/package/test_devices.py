@@ -36,15 +36,10 @@ from transformer_lite.training.trainer import Trainer
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 CUDA = pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])
-MODEL = ModelConfig(
-    vocab_size=31,
-    num_layers=2,
-    d_model=16,
-    d_ff=24,
-    num_heads=2,
-    dropout=0.0,
-    max_len=29,
-)
+SHAPE = {"vocab_size": 31, "num_layers": 2, "d_model": 16, "d_ff": 24, "num_heads": 2}
+MODEL = ModelConfig(**SHAPE, dropout=0.0, max_len=29)
+TRAIN = {"batch_tokens": 90, "max_steps": 12, "warmup_steps": 6, "validate_every": 6}
+TRAIN |= {"checkpoint_every": 5, "average_checkpoints": 2, "precision": "fp32"}
 
 
 @pytest.fixture(params=["cpu", CUDA])
@@ -67,16 +62,7 @@ def sequences(number, seed):
 
 def trainer_of(processes, run, model=MODEL, **changes):
     """A run that learns to copy."""
-    options = {
-        "batch_tokens": 90,
-        "max_steps": 12,
-        "warmup_steps": 6,
-        "validate_every": 6,
-        "checkpoint_every": 5,
-        "average_checkpoints": 2,
-        "precision": "fp32",
-    }
-    config = TrainConfig(**{**options, **changes})
+    config = TrainConfig(**TRAIN | changes)
     torch.manual_seed(config.seed)
     made = Transformer(model).to(processes.device)
     side = sequences(60, seed=3)
@@ -179,8 +165,7 @@ def test_one_process_of_a_group_takes_the_step_of_one_alone(processes):
 
 @contextmanager
 def group_of_one(device):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, init_method=address, rank=0, world_size=1)

@@ -1,7 +1,5 @@
 """Positional encodings and the shared embedding matrix."""
 
-import math
-
 import pytest
 import torch
 from oracles import encoding_by_loops
@@ -38,27 +36,6 @@ def test_encoding_is_the_formula_entry_by_entry(d_model):
 def test_encoding_keeps_full_fp32_precision_at_late_positions():
     last = sinusoidal_encoding(5_003, 6)[-1]
     assert_close(last.double(), encoding_by_loops(5_003, 6)[-1], rtol=0, atol=1e-7)
-
-
-def authors_encoding(length, d_model):
-    """The formula of tensor2tensor's get_timing_signal_1d, entry by entry."""
-    pairs = d_model // 2
-    table = torch.zeros(length, d_model, dtype=torch.float64)
-    for pos in range(length):
-        for pair in range(pairs):
-            angle = pos * math.exp(-pair * math.log(10_000) / (pairs - 1))
-            table[pos, pair] = math.sin(angle)
-            table[pos, pairs + pair] = math.cos(angle)
-    return table
-
-
-def test_the_authors_table_is_no_permutation_of_the_formulas():
-    theirs, ours = authors_encoding(100, 512), exact_encoding(100, 512)
-    reordered = torch.cat([ours[:, 0::2], ours[:, 1::2]], dim=1)
-    assert (theirs - reordered).abs().max().item() == pytest.approx(0.14, abs=0.005)
-    for table, slowest in [(theirs, 20_000 * math.pi), (reordered, 60_611)]:
-        turn = table[1, 255].asin().item()
-        assert 2 * math.pi / turn == pytest.approx(slowest, abs=0.5)
 
 
 @both_kinds

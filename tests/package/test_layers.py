@@ -38,49 +38,35 @@ def some_vectors(length, seed):
     return vectors.requires_grad_()
 
 
-@pytest.fixture
-def encoder_layers():
-    ours = some_layer(EncoderLayer)
-    theirs = nn.TransformerEncoderLayer(**torch_shape(CONFIG))
-    copy_weights(encoder_layer_pairs(ours, theirs), theirs)
-    return ours, theirs
+PADDING = ~MEMORY_MASK[:, 0, 0]
+KINDS = {
+    "encoder": (EncoderLayer, nn.TransformerEncoderLayer, encoder_layer_pairs),
+    "decoder": (DecoderLayer, nn.TransformerDecoderLayer, decoder_layer_pairs),
+}
 
 
-@pytest.fixture
-def decoder_layers():
-    ours = some_layer(DecoderLayer)
-    theirs = nn.TransformerDecoderLayer(**torch_shape(CONFIG))
-    copy_weights(decoder_layer_pairs(ours, theirs), theirs)
-    return ours, theirs
-
-
-def test_encoder_layer_and_its_gradients_are_pytorchs(encoder_layers):
-    ours, theirs = encoder_layers
-    x, their_x = some_vectors(7, seed=1), some_vectors(7, seed=1)
-    output = ours(x, MEMORY_MASK)
-    expected = theirs(their_x, src_key_padding_mask=~MEMORY_MASK[:, 0, 0])
-    assert_close(output, expected, **EXACT)
-    output.pow(3).sum().backward()
-    expected.pow(3).sum().backward()
-    assert largest_gradient_gap(encoder_layer_pairs(ours, theirs)) < 1e-10
-    assert_close(x.grad, their_x.grad, **EXACT)
-
-
-def test_decoder_layer_and_its_gradients_are_pytorchs(decoder_layers):
-    ours, theirs = decoder_layers
-    x, memory = some_vectors(11, seed=1), some_vectors(7, seed=2)
-    their_x, their_memory = some_vectors(11, seed=1), some_vectors(7, seed=2)
-    output = ours(x, memory, CAUSAL, MEMORY_MASK)
-    padding = ~MEMORY_MASK[:, 0, 0]
-    expected = theirs(
-        their_x, their_memory, tgt_mask=~CAUSAL, memory_key_padding_mask=padding
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_and_its_gradients_are_pytorchs(kind):
+    ours, theirs, pairs_of = KINDS[kind]
+    ours, theirs = some_layer(ours), theirs(**torch_shape(CONFIG))
+    pairs = pairs_of(ours, theirs)
+    copy_weights(pairs, theirs)
+    (x, memory), (their_x, their_memory) = (
+        [some_vectors(length, length) for length in (11, 7)] for _ in range(2)
     )
+    if kind == "encoder":
+        output = ours(memory, MEMORY_MASK)
+        expected = theirs(their_memory, src_key_padding_mask=PADDING)
+    else:
+        output = ours(x, memory, CAUSAL, MEMORY_MASK)
+        masks = {"tgt_mask": ~CAUSAL, "memory_key_padding_mask": PADDING}
+        expected = theirs(their_x, their_memory, **masks)
     assert_close(output, expected, **EXACT)
     output.pow(3).sum().backward()
     expected.pow(3).sum().backward()
-    assert largest_gradient_gap(decoder_layer_pairs(ours, theirs)) < 1e-10
-    assert_close(x.grad, their_x.grad, **EXACT)
-    assert_close(memory.grad, their_memory.grad, **EXACT)
+    assert largest_gradient_gap(pairs) < 1e-10
+    for own, other in ((x, their_x), (memory, their_memory)):
+        assert_close(own.grad, other.grad, **EXACT)
 
 
 def test_dropout_falls_on_the_sublayers_output_alone():

@@ -19,7 +19,7 @@ def spins(tmp_path, **environment):
     command = ["train", "toy", "--data", tmp_path / "nowhere", "--out", tmp_path / "o"]
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GOMP_", "OMP_W"))}
     ended = subprocess.run(
-        [sys.executable, "-m", "transformer_lite", *command],
+        [*COMMAND, *command],
         env={**kept, "OMP_DISPLAY_ENV": "verbose", **environment},
         capture_output=True,
         text=True,
@@ -32,11 +32,8 @@ def spins(tmp_path, **environment):
     return int(found[1])
 
 
-def test_threads_soon_sleep_while_they_wait(tmp_path):
+def test_threads_soon_sleep_while_they_wait_or_at_once_if_asked_to(tmp_path):
     assert spins(tmp_path) == 10_000
-
-
-def test_whoever_asks_for_sleeping_threads_gets_them(tmp_path):
     assert spins(tmp_path, OMP_WAIT_POLICY="PASSIVE") == 0
 
 
@@ -56,8 +53,10 @@ def answer(*words, code=None, **environment):
     )
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp949"])
-@pytest.mark.parametrize("words", ["--help", "translate --help", "train toy --help"])
+@pytest.mark.parametrize(
+    ("words", "encoding"),
+    [("translate --help", "ascii"), ("page --help", "cp949")],
+)
 def test_any_terminal_is_written_to(words, encoding):
     status, shown, said = answer(*words.split(), PYTHONIOENCODING=encoding)
     assert (status, said) == (0, "")
@@ -83,21 +82,15 @@ def test_whoever_writes_a_line_and_waits_is_answered():
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("closed", "words", "message"),
-    [
-        ("0<&-", "translate multi30k_en_de", "standard input is closed; name a file"),
-        ("1>&-", "translate multi30k_en_de", "standard output is closed; name a file"),
-    ],
-)
-def test_what_is_closed_is_named(closed, words, message):
-    shell = f"exec {' '.join(COMMAND)} {words} {closed}"
-    given = {"input": b"A dog.\n"} if closed[0] == "1" else {}
+@pytest.mark.parametrize(("closed", "name"), [("0<&-", "input"), ("1>&-", "output")])
+def test_what_is_closed_is_named(closed, name):
+    shell = f"exec {' '.join(COMMAND)} translate multi30k_en_de {closed}"
+    given = {"input": b"A dog.\n"} if name == "output" else {}
     ended = subprocess.run(
         shell, shell=True, stderr=subprocess.PIPE, cwd=ROOT, check=False, **given
     )
     said = ended.stderr.decode().splitlines()
-    assert message in said[-1]
+    assert f"standard {name} is closed; name a file" in said[-1]
     assert not any("Traceback" in line for line in said)
     assert ended.returncode == 2
 

@@ -22,15 +22,8 @@ from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
 EXACT = {"rtol": 0, "atol": 1e-10}
-SHAPE = {
-    "vocab_size": 29,
-    "num_layers": 2,
-    "d_model": 15,
-    "d_ff": 23,
-    "num_heads": 3,
-    "dropout": 0.0,
-    "max_len": 19,
-}
+SHAPE = {"vocab_size": 29, "num_layers": 2, "d_model": 15, "d_ff": 23, "num_heads": 3}
+SHAPE |= {"dropout": 0.0, "max_len": 19}
 SRC = torch.tensor([[5, 7, 11, 13, 17, 19, EOS], [23, 6, 8, EOS, PAD, PAD, PAD]])
 TGT = torch.tensor([[BOS, 9, 10, 12, 14], [BOS, 15, 16, PAD, PAD]])
 
@@ -52,9 +45,6 @@ def some_model(**changes):
 @pytest.fixture(scope="module")
 def model():
     return some_model()
-
-
-# The whole model is PyTorch's
 
 
 def test_logits_and_gradients_are_those_of_pytorchs_transformer():
@@ -87,9 +77,6 @@ def test_logits_and_gradients_are_those_of_pytorchs_transformer():
     assert compared + matrix.numel() == ours.num_parameters()
 
 
-# What must not change
-
-
 @examples
 @given(sentences, sentences, st.data())
 def test_a_future_token_never_changes_an_earlier_logit(model, src, tgt, data):
@@ -112,9 +99,6 @@ def test_a_batch_gives_the_logits_of_its_sentences_one_by_one(model, pairs):
     for row, (one_src, one_tgt) in enumerate(zip(src, tgt, strict=True)):
         alone = model(torch.tensor([one_src]), torch.tensor([one_tgt]))[0]
         assert_close(together[row, : len(one_tgt)], alone, **EXACT)
-
-
-# The cache
 
 
 def rows_through_forward(model, src_ids, outputs):
@@ -165,9 +149,6 @@ def test_cached_steps_follow_reordered_beams_and_leaving_sentences(model, data):
         last_ids = torch.tensor([data.draw(row_of_words) for _ in outputs])
 
 
-# The attention weights
-
-
 @pytest.mark.parametrize("attention", ["fused", "explicit"])
 def test_attention_weights_are_those_that_make_every_sublayers_output(attention):
     model, made = some_model(positions="learned", attention=attention), []
@@ -203,9 +184,6 @@ def test_an_id_beyond_the_vocabulary_is_named(model, id_):
     ):
         with pytest.raises(ValueError, match=rf"ids from .*{id_}.*own tokenizer"):
             asked()
-
-
-# Training
 
 
 def test_dropout_acts_in_training_only():

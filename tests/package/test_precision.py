@@ -34,9 +34,6 @@ def test_auto_is_bf16_where_the_processor_has_units_for_it(tmp_path, flags, expe
     info = tmp_path / "cpuinfo"
     info.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
     assert choose_precision("auto", CPU, info) == expected
-
-
-def test_auto_is_fp32_where_the_processor_is_unknown(tmp_path):
     assert choose_precision("auto", CPU, tmp_path / "nothing") == "fp32"
     assert choose_precision("auto", torch.device("meta")) == "fp32"
 

@@ -3,11 +3,7 @@
 import pytest
 
 from transformer_lite.data import prepare as module
-from transformer_lite.data.corpora import (
-    Corpus,
-    SentencePair,
-    UnusablePair,
-)
+from transformer_lite.data.corpora import Corpus, SentencePair, UnusablePair
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.tokenizer import UNK
@@ -46,9 +42,6 @@ def refused(folder, message, corpus, **options):
         prepared(folder, corpus, **options)
     assert not list(folder.iterdir())
     return str(caught.value)
-
-
-# What is written
 
 
 def decoded(corpus, split):
@@ -104,9 +97,6 @@ def test_a_corpus_may_be_larger_than_what_is_encoded_at_once(tmp_path, monkeypat
     monkeypatch.setattr(module, "CHUNK_PAIRS", 5)
     corpus = prepared(tmp_path)
     assert decoded(corpus, "train")[0] == [pair.source for pair in TRAIN]
-
-
-# What is refused, or left out
 
 
 @pytest.mark.parametrize(

@@ -91,13 +91,6 @@ def test_the_folder_of_a_run_is_not_taken_for_a_corpus(tmp_path):
         PreparedCorpus(tmp_path)
 
 
-def test_a_split_that_does_not_exist_is_named_with_those_that_do(folder):
-    corpus = PreparedCorpus(folder)
-    for read in (corpus.ids, corpus.text):
-        with pytest.raises(ValueError, match=r'no split "tset"; name one of train, va'):
-            read("tset")
-
-
 @pytest.mark.parametrize("split", ["train", "valid"])
 @pytest.mark.parametrize("number", [-1, 30])
 def test_an_id_outside_the_vocabulary_is_refused(folder, split, number):

@@ -1,6 +1,5 @@
 """The toy grammar: correct German, one translation, and a truthful alignment."""
 
-import re
 from collections import Counter
 from itertools import islice, pairwise
 
@@ -99,21 +98,11 @@ def test_a_source_sentence_comes_once_and_has_one_target_in_all_streams(pairs):
     assert len(met_again) > 50
 
 
-def test_sentences_are_normal_text(pairs):
-    for text in (text for pair in pairs for text in (pair.source, pair.target)):
-        assert re.fullmatch(r"[A-ZÄÖÜ]\w*(,? \w+)*\.", text), text
-
-
 def test_a_or_an_goes_by_the_next_letter(pairs):
     for pair in pairs:
         for article, following in pairwise(pair.source.lower().split()):
             if article in {"a", "an"}:
                 assert (article == "an") == (following[0] in "aeiou")
-
-
-def test_german_nouns_alone_are_capitalized_inside_a_sentence(pairs):
-    words = {word for pair in pairs for word in pair.target_words[1:]}
-    assert {word for word in words if word[0].isupper()} == set(GERMAN_NOUNS)
 
 
 def test_articles_and_adjectives_agree_in_gender_and_case(pairs):
@@ -158,13 +147,6 @@ def test_alignment_joins_a_noun_to_its_translation(pairs):
         for target, source in pair.alignment:
             noun = ENGLISH_NOUNS.get(english[source])
             assert noun is GERMAN_NOUNS.get(german[target])
-
-
-def test_alignment_joins_both_parts_of_a_separable_verb_to_its_verb(pairs):
-    pair = next(pair for pair in pairs if " opens the " in pair.source)
-    english = pair.source_words.index("opens")
-    german = {pair.target_words[t] for t, s in pair.alignment if s == english}
-    assert german in ({"macht", "auf"}, {"aufmacht"})
 
 
 def test_the_verb_of_a_subordinate_clause_is_last_and_in_one_word(pairs):
@@ -231,21 +213,6 @@ def test_the_english_sentence_alone_determines_the_antecedent(pairs):
                 assert kinds < set(EVERYTHING)
             fitting = [noun for noun in nouns if noun.kind in kinds - {"person"}]
             assert fitting == [ENGLISH_NOUNS[words[antecedent]]]
-
-
-@pytest.mark.parametrize(
-    ("side", "least", "most"), [("source_words", 100, 125), ("target_words", 150, 175)]
-)
-def test_the_vocabulary_is_small_and_every_word_common(pairs, side, least, most):
-    words = (word.lower() for pair in pairs for word in getattr(pair, side))
-    counts = Counter(words)
-    assert least <= len(counts) <= most
-    assert min(counts.values()) >= 30
-
-
-def test_lengths_spread_from_four_to_some_twenty_words(pairs):
-    lengths = Counter(len(pair.source_words) for pair in pairs)
-    assert all(lengths[length] > 75 for length in range(5, 21))
 
 
 GOLDEN = """

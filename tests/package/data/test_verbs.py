@@ -39,10 +39,7 @@ def arguments(files, **splits):
         ({}, ""),
         ({"train": ["train.en", "train.en"]}, "train.en as source and as target"),
         ({"valid": ["train.en", "train.de"]}, "train.de is in --train and --valid"),
-        (
-            {"valid": ["valid.de", "valid.en"]},
-            "--valid names the de file before the en",
-        ),
+        ({"valid": ["valid.de", "valid.en"]}, "--valid names the de file before the"),
     ],
 )
 def test_what_is_hardly_meant_is_noted(files, capsys, splits, note):

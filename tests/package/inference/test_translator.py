@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig
-from transformer_lite.inference.translator import Translator, batches_by_length
+from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.weights import read_weights, save_weights, weights_of
@@ -45,24 +45,15 @@ def one_by_one(translator, sentences, search=None):
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 @pytest.mark.parametrize("batch_sentences", [1, 2, 64])
 def test_batched_equals_one_by_one(translator, beam_size, batch_sentences):
-    search = SearchConfig(
-        beam_size=beam_size, max_extra=5, batch_sentences=batch_sentences
-    )
+    sizes = {"beam_size": beam_size, "batch_sentences": batch_sentences}
+    search = SearchConfig(**sizes, max_extra=5)
     found = translator.translate(SENTENCES, search)
     assert found == one_by_one(translator, SENTENCES, search)
     assert len(set(found)) >= 4  # so that their order can be checked
 
 
-def test_batches_hold_sentences_of_like_length():
-    assert batches_by_length([5, 3, 1, 2, 4], 2) == [[2, 3], [1, 4], [0]]
-    assert batches_by_length([5, 3, 1, 2, 4, 0], 2) == [[2, 3], [1, 4], [0]]
-
-
-def test_one_sentence_gives_one_translation(translator):
+def test_one_sentence_gives_one_translation_where_one_is_taken(translator):
     assert translator.translate("red dog") == translator.translate(["red dog"])[0]
-
-
-def test_what_takes_several_sentences_refuses_one(translator):
     with pytest.raises(ValueError, match="'red dog' is one sentence; give a list"):
         translator.hypotheses("red dog")
 
@@ -94,9 +85,6 @@ def test_the_attention_of_a_pair_is_the_models(translator):
     assert found.cross.shape == (1, 2, len(found.target), len(found.source))
 
 
-# Line by line
-
-
 def texts(outputs):
     return [best.text for (best,) in outputs]
 
@@ -109,9 +97,8 @@ def test_a_stream_is_the_translations_in_order(translator):
 def test_a_stream_reads_no_more_than_the_next_block(translator):
     blocks = iter([["cat"], ["red dog", "cat"], ["cat"]])
     stream = translator.stream(blocks, print)
-    assert texts([next(stream), next(stream)]) == translator.translate(
-        ["cat", "red dog"]
-    )
+    found = texts([next(stream), next(stream)])
+    assert found == translator.translate(["cat", "red dog"])
     assert [*blocks] == [["cat"]]
 
 
@@ -144,9 +131,6 @@ def test_a_line_without_anything_visible_is_empty(translator, blank):
     assert translator.translate([blank, "cat"])[0] == ""
 
 
-# Lengths
-
-
 @pytest.mark.parametrize("max_extra", [1, 5, 24])
 def test_no_translation_is_longer_than_its_source_and_max_extra(translator, max_extra):
     texts = ["red dog", "cat", ""]
@@ -175,9 +159,6 @@ def test_a_search_that_leaves_sentences_no_room_is_named(translator, max_extra):
     message = rf"max_extra = {max_extra} leaves no .*max_len = 29; give at most 27"
     with pytest.raises(ValueError, match=message):
         translator.translate(["dog"], search)
-
-
-# From a run's folder
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ def data(shown):
 
 
 def test_every_weight_is_there_in_percent():
-    (shown,) = data(attention_explorer({"cross": MAP}))["maps"]
+    read = data(attention_explorer({"cross": MAP}, Start(1, 4, query=1)))
+    assert read["start"] == {"map": 0, "layer": 1, "head": 4, "query": 1}
+    (shown,) = read["maps"]
     percent = torch.tensor(shown["weights"]).view(2, 5, 2, 3)
     assert (percent - 100 * WEIGHTS).abs().max() <= 0.5 + 1e-4
     assert (shown["name"], shown["queries"], shown["keys"]) == ("cross", QUERIES, KEYS)
@@ -33,11 +35,6 @@ def test_maps_keep_their_order_and_may_differ_in_size():
     shown = data(attention_explorer({"z": MAP, "a": other}))["maps"]
     assert [one["name"] for one in shown] == ["z", "a"]
     assert shown[1]["weights"] == [[[14] * 7]] * 3
-
-
-def test_it_starts_where_it_is_told():
-    start = data(attention_explorer({"m": MAP}, Start(1, 4, query=1)))["start"]
-    assert start == {"map": 0, "layer": 1, "head": 4, "query": 1}
 
 
 def test_nothing_is_loaded_and_without_scripts_a_sentence_stands_there():

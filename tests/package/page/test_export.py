@@ -86,8 +86,3 @@ def test_the_page_of_every_model_of_the_package_opens_with_an_example(name):
     ids = Tokenizer.load(run.tokenizer).encode(run.training_data()["example"])
     assert 3 < len(ids) < 15
     assert UNK not in ids
-
-
-def test_a_page_replaces_nothing(tmp_path):
-    with pytest.raises(ValueError, match="already there"):
-        write_page("tatoeba_en_de", tmp_path)

@@ -1,13 +1,10 @@
-"""The page in Chromium: from a file and from the web, by mouse and by keyboard.
+"""The page in Chromium, by mouse and by keyboard.
 
 Skipped where there is no Chromium.
 """
 
 import re
 import shutil
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 import torch
@@ -23,7 +20,6 @@ from transformer_lite.page.export import (
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import read_weights
 from transformer_lite_book.plots import AttentionMap, attention_explorer
-from transformer_lite_book.recordings import HEADS
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
@@ -85,40 +81,10 @@ def status(page):
     return page.inner_text(".status")
 
 
-def test_it_translates_as_the_package_from_a_file_and_from_the_web(page, folder):
+def test_it_translates_as_the_package(page, folder):
     expected = Translator.load("tatoeba_en_de", device="cpu").translate(SENTENCE)
-    open_page(page, folder)
+    open_page(page, folder)  # from a file, which a browser trusts less than the web
     assert translated(page, SENTENCE) == expected
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    handler = partial(Quiet, directory=folder)
-    with ThreadingHTTPServer(("localhost", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        page.goto(f"http://localhost:{server.server_port}/")
-        page.wait_for_function("document.querySelector('textarea').lang")
-        assert translated(page, SENTENCE) == expected
-        server.shutdown()
-
-
-def test_it_answers_while_it_computes(page, folder):
-    open_page(page, folder)
-    gap = """() => {
-        let last = performance.now();
-        window.longest = 0;
-        setInterval(() => {
-          window.longest = Math.max(window.longest, performance.now() - last);
-          last = performance.now();
-        }, 5);
-    }"""
-    page.evaluate(gap)
-    translated(page, " ".join([SENTENCE] * 8))
-    # Some milliseconds on an idle processor; the tests share it.
-    assert page.evaluate("window.longest") < 1000
-    first_word = page.get_attribute(".live-translator", "data-first-word")
-    assert 0 < int(first_word) < 10_000  # milliseconds
 
 
 def test_a_newer_sentence_replaces_the_one_before(page, folder):
@@ -266,14 +232,6 @@ def test_a_phone_shows_all_of_it(browser, folder):
     phone.close()
 
 
-def test_it_opens_with_an_example(page, folder):
-    open_page(page, folder)
-    wait(page)
-    assert page.input_value("textarea") == "A dog runs on the beach."
-    assert page.inner_text(".translation") == "Ein Hund läuft am Strand."
-    assert status(page).startswith("Translated in ")
-
-
 def test_what_is_typed_while_the_model_is_loading_stays(page, folder):
     page.goto((folder / "index.html").as_uri(), wait_until="commit")
     assert "Hund" in translated(page, SENTENCE)
@@ -289,16 +247,6 @@ def test_the_page_of_a_parser_speaks_of_trees(page, tmp_path):
     assert "The tree, piece by piece" in page.inner_text("main")
     words = page.evaluate("document.title + document.body.innerHTML")
     assert not re.search('translat(es|ed|ion)[^-"]', words, re.I)
-
-
-def test_a_text_without_spaces_is_answered_at_once(page, folder):
-    open_page(page, folder)
-    wait(page)
-    page.fill("textarea", "ab" * 20_000)
-    page.wait_for_function(
-        "document.querySelector('.status').innerText.includes('at most 461 pieces')",
-        timeout=10_000,
-    )
 
 
 def test_an_error_in_an_answer_is_said_and_ends_it(browser, folder, tmp_path):
@@ -319,16 +267,13 @@ def test_an_error_in_an_answer_is_said_and_ends_it(browser, folder, tmp_path):
     "damage",
     [
         lambda model: model | of_weights(find_run("craft_parser").default_weights()),
-        lambda model: model | of_weights(HEADS),
         lambda model: model | {"data": "!" + model["data"][1:]},
-        lambda model: model | {"data": model["data"][:-4000]},
         lambda model: model | {"data": "////" * (len(model["data"]) // 4)},
         lambda model: model | {"tensors": model["tensors"][:-1]},
         None,
     ],
-    ids=["of another model", "of the chapter", "no base64", "cut off", "not a number",
-         "too many", "half a file"],
-)  # fmt: skip
+    ids=["of another model", "no base64", "not a number", "too many", "half a file"],
+)
 def test_a_damaged_model_is_said_and_stays_said(browser, tmp_path, damage):
     model = exported("tatoeba_en_de")
     write_files(damage(model) if damage else model, tmp_path)

@@ -7,7 +7,7 @@ from results.conditions import ROOT
 from results.files import read_json
 from transformer_lite.page.export import exported
 from transformer_lite.runs.folder import find_run
-from transformer_lite.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from transformer_lite.tokenizer import Tokenizer
 
 EVERYDAY = read_json(ROOT / "results/everyday.json")["sentences"]
 SENTENCES = [sentence["source"] for sentence in EVERYDAY]
@@ -81,19 +81,3 @@ def test_a_word_of_40_000_letters_is_known_at_once_to_be_too_long():
     assert is_too_long
     assert is_over
     assert milliseconds < 3000  # all of it took a minute
-
-
-def test_special_ids_give_no_text():
-    body = """
-        const own = new tokenizer.Tokenizer(given.pieces);
-        return own.decode(given.ids);
-    """
-    pieces = ["<pad>", "<s>", "</s>", "<unk>", "▁a", "b"]
-    given = {"pieces": pieces, "ids": [BOS, 4, 5, UNK, 4, EOS, PAD]}
-    assert run_javascript(body, given) == "ab ⁇  a"
-
-
-def test_symbols_are_those_of_training():
-    lines = ["(S a dog )S"] * 200
-    assert Tokenizer.train(lines, 16, symbols=["(S", ")S"]).symbols == ["▁(S", "▁)S"]
-    assert Tokenizer.train(lines, 16).symbols == []

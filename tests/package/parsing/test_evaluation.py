@@ -40,10 +40,8 @@ def test_validation_of_a_parser_scores_brackets(tmp_path, leaves):
     corpus = TreeCorpus("trees", splits, ("en", form.language), form)
     prepare(corpus, tmp_path / "data", 22, 64, skip_unusable=False)
     shape = {"vocab_size": 22, "num_layers": 1, "d_model": 6, "num_heads": 2}
-    model, prepared = (
-        Transformer(ModelConfig(**shape)),
-        PreparedCorpus(tmp_path / "data"),
-    )
+    prepared = PreparedCorpus(tmp_path / "data")
+    model = Transformer(ModelConfig(**shape))
     samples = validation_samples(model, prepared, SearchConfig())
     samples.translator = SimpleNamespace(translate=lambda _: WRITTEN[leaves])
     assert samples() == {

@@ -5,7 +5,7 @@ import re
 from random import Random
 
 import pytest
-from command_line import ends, fails, recipe_in, run, write
+from command_line import fails, recipe_in, run, write
 
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.parsing.brackets import score_brackets
@@ -113,16 +113,8 @@ def test_translate_makes_a_tree_of_every_sentence(begun, tmp_path):
         assert tree.words() == words
 
 
-def test_trees_need_files(tmp_path, capsys):
-    assert ends("prepare-trees", "--out", tmp_path / "out") == 2
-    assert "--train" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_style_of_trees_is_named(tmp_path, capsys):
     trees = write(tmp_path / "a.mrg", ["(S (NP The dog) (VP sees it) .)"])
     given = ["--train", trees, "--valid", trees, "--out", tmp_path / "out"]
     shown = fails(capsys, "prepare-trees", *given)
-    assert (
-        "in Penn style every word has a bracket with its tag, such as (NN .)" in shown
-    )
+    assert "in Penn style every word has a bracket with its tag, such as" in shown

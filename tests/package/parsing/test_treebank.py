@@ -56,8 +56,6 @@ def test_a_corpus_of_trees_writes_them_in_its_form(tmp_path):
     assert with_words.encodable(DOG_PAIR) == (DOG_PAIR.source, written)
 
 
-# Prepared
-
 BANK = [
     "(S (NP (DT The) (NN dog)) (VP (VBZ sees) (NP (DT the) (NN cat))) (. .))",
     "(S (NP (DT The) (NN cat)) (VP (VBZ sleeps)) (. .))",

@@ -23,9 +23,6 @@ def names_in(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-# Files
-
-
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "w.safetensors"
     path.write_text("old")
@@ -118,9 +115,6 @@ def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
         require_writable(Path(os.devnull))
 
 
-# Folders
-
-
 def test_a_folder_appears_only_when_it_is_whole(tmp_path):
     with renamed_when_whole(tmp_path / "out") as partial:
         (partial / "a").write_text("whole")
@@ -131,9 +125,8 @@ def test_a_folder_appears_only_when_it_is_whole(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        ValueError, match=r"out: cannot be made \((Not a dir|File ex).*; give"
-    ):
+    message = r"out: cannot be made \((Not a dir|File ex).*; give"
+    with pytest.raises(ValueError, match=message):
         with renamed_when_whole(tmp_path / "file" / "out"):
             pass
 
@@ -148,10 +141,6 @@ def test_an_error_leaves_nothing_of_a_folder(tmp_path):
     assert names_in(tmp_path) == []
 
 
-def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
-    with pytest.raises(ValueError, match="already there; delete"), renamed_when_whole(tmp_path):
-        pass
-    assert names_in(tmp_path) == []
 
 
 def test_a_folder_that_another_process_made_meanwhile_stays_as_it_is(tmp_path):
@@ -176,9 +165,6 @@ def test_what_a_killed_process_has_left_is_deleted_and_nothing_else(tmp_path):
     with only_process(busy / ".lock", BUSY), renamed_when_whole(tmp_path / "out"):
         assert not ours.exists()
     assert names_in(tmp_path) == ["out", busy.name, *others]
-
-
-# The lock
 
 
 def test_a_second_process_is_refused(tmp_path):

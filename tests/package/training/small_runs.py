@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from itertools import count
@@ -12,6 +13,8 @@ import torch
 
 from transformer_lite.batching import BatchStream, Sequences, fixed_batches
 from transformer_lite.config import ModelConfig, TrainConfig
+from transformer_lite.data.corpora import Corpus, SentencePair
+from transformer_lite.data.prepare import prepare
 from transformer_lite.model import Transformer
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.weights import read_weights
@@ -24,6 +27,38 @@ MODEL = {"vocab_size": 17, "num_layers": 1, "d_model": 6, "num_heads": 2}
 MODEL |= {"d_ff": 7, "dropout": 0.2, "max_len": 23}
 TRAIN = {"batch_tokens": 37, "max_steps": 11, "warmup_steps": 5, "precision": "fp32"}
 TRAIN |= {"checkpoint_every": 3, "validate_every": 2, "average_checkpoints": 2}
+WORDS = "one two three four five six seven".split()
+TEXT = [" ".join(WORDS[i % 7 : i % 7 + 1 + i % 3]) for i in range(40)]
+RECIPE = """
+data = "{data}"
+[model]
+num_layers = 1
+d_model = 6
+d_ff = 7
+num_heads = 2
+max_len = 64
+[train]
+batch_tokens = {batch}
+max_steps = {steps}
+warmup_steps = 3
+checkpoint_every = 1
+validate_every = 7
+precision = "fp32"
+[search]
+max_extra = 3
+"""
+
+
+def prepare_words(folder, name="words", text=TEXT, languages=("", "")):
+    """A corpus of forty pairs of equal sentences, with a vocabulary of 40."""
+    pairs = [SentencePair(line, line) for line in text]
+    corpus = Corpus(name, {"train": pairs, "valid": pairs[:5]}, languages)
+    prepare(corpus, folder, 40, 64, skip_unusable=False)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
 
 
 def pairs(count):
@@ -65,7 +100,7 @@ def before_step(monkeypatch, number, act):
 
     def step_and_act(objective, *rest):
         if next(steps) == number:
-            act(objective.model)
+            act(getattr(objective, "module", objective).model)
         return original(objective, *rest)
 
     monkeypatch.setattr(trainer, "train_step", step_and_act)

@@ -4,32 +4,27 @@ import os
 import re
 import shutil
 import signal
-import socket
 import time
 import traceback
-from contextlib import nullcontext
 from dataclasses import astuple
-from itertools import count
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
-from torch import distributed as dist
+from small_runs import before_step, free_port, pairs, send
 from torch import multiprocessing, optim
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
 from transformer_lite import batching
-from transformer_lite.batching import Batch, BatchStream, Sequences, fixed_batches
-from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
-from transformer_lite.data.corpora import Corpus, SentencePair
-from transformer_lite.data.prepare import prepare
+from transformer_lite.batching import Batch, BatchStream, fixed_batches
+from transformer_lite.config import ModelConfig, TrainConfig
 from transformer_lite.model import Transformer
 from transformer_lite.runs import weights
 from transformer_lite.runs.folder import RunFolder
-from transformer_lite.training import checkpoint, run, trainer
+from transformer_lite.training import checkpoint
 from transformer_lite.training.distributed import ONE_CPU, join_processes
 from transformer_lite.training.step import Objective, train_step, validate
 from transformer_lite.training.trainer import Trainer
@@ -48,6 +43,9 @@ MORE = (
 )
 BATCHES = [*MORE[0], *MORE[1], FIRST[0]]
 THREADS = Path("/proc/self/task")
+SEVEN_STEPS = {"batch_tokens": 12, "global_batch_tokens": 48, "rate_scale": 0.1}
+SEVEN_STEPS |= {"max_steps": 7, "warmup_steps": 3}
+SEVEN_STEPS |= {"validate_every": 7, "checkpoint_every": 7}
 
 
 def some_model(dropout=0.0):
@@ -70,18 +68,8 @@ def weights_of(model):
 
 def trainer_of(processes, out, precision=None):
     """The trainer of seven steps of four batches each, dropout included."""
-    config = TrainConfig(
-        batch_tokens=12,
-        global_batch_tokens=48,
-        max_steps=7,
-        warmup_steps=3,
-        rate_scale=0.1,
-        validate_every=7,
-        checkpoint_every=7,
-        precision=precision or "fp32",
-    )
-    lists = [[4 + (i * j) % 25 for j in range(1, 2 + i % 7)] for i in range(41)]
-    sides = (Sequences.from_lists(lists), Sequences.from_lists(lists))
+    config = TrainConfig(**SEVEN_STEPS, precision=precision or "fp32")
+    sides = pairs(41)
     number = batching.batches_per_step(config, processes.world_size)
     place = (number, processes.rank, processes.world_size)
     stream = BatchStream(*sides, config.batch_tokens, config.seed, *place)
@@ -97,24 +85,17 @@ def trained(processes, out, precision=None):
     return weights_of(made.model)
 
 
-# What each of the two processes does
-
-
 def stopped_by_the_second(processes, out):
     """What each process finds on leaving a run that a signal to the second stopped."""
-    steps = count(1)
-
-    def stop_after_three(*arguments):
-        if next(steps) == 3 and processes.rank == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return train_step(*arguments)
 
     def slow_save(path, tensors):
         time.sleep(3)
         weights.save_weights(path, tensors)
 
     slow = mock.patch.object(checkpoint, "save_weights", slow_save)
-    with slow, mock.patch.object(trainer, "train_step", stop_after_three):
+    with slow, pytest.MonkeyPatch.context() as patch:
+        if processes.rank == 1:
+            before_step(patch, 3, send(signal.SIGTERM))
         made = trainer_of(processes, out)
         finished = made.train()
     left_with = [path.name for path in RunFolder(out).resumable_checkpoints()]
@@ -151,21 +132,6 @@ def mistakes_of_one(processes, results):
         (newest,) = RunFolder(own).resumable_checkpoints()
         weights.save_weights(newest, weights.weights_of(some_model().model))
     found["different"] = mistake(trainer_of(processes, own).train)
-    damaged = results / "damaged"
-    if first:
-        shutil.copytree(stopped, damaged)
-        (damaged / "metrics.jsonl").write_text("garbage\n")
-    processes.gather(None)
-    found["damaged"] = mistake(trainer_of(processes, damaged).train)
-    recipe = Recipe(
-        data=results / ("corpus" if first else "nowhere"),
-        model=ModelConfig(num_layers=1, d_model=6, num_heads=2, max_len=64),
-        train=TrainConfig(batch_tokens=30, global_batch_tokens=60),
-        search=SearchConfig(max_extra=3),
-    )
-    joined = nullcontext(processes)
-    with mock.patch.object(run, "join_processes", return_value=joined):
-        found["unprepared"] = mistake(lambda: run.train_recipe(recipe, results / "new"))
     return found
 
 
@@ -214,11 +180,7 @@ def as_rank(rank, port, results):
     become(rank, port)
     try:
         with join_processes() as processes:
-            own = torch.tensor([rank + 5, 7])
             found = {
-                "place": (processes.rank, processes.world_size),
-                "sum": processes.all_reduce(own),
-                "own": own,
                 **steps_together(processes),
                 "trained": trained(processes, results / f"run{rank}"),
                 "wrote": (results / f"run{rank}").exists(),
@@ -231,7 +193,6 @@ def as_rank(rank, port, results):
             for precision in ("fp32", "bf16", "fp16"):
                 out = results / precision
                 found[precision] = trained(processes, out, precision)
-        found["left"] = not dist.is_initialized()
         found["threads"] = [thread.read_text() for thread in THREADS.glob("*/comm")]
         torch.save(found, results / f"{rank}.pt")
     except Exception:
@@ -253,19 +214,10 @@ def left_alone(rank, port, results):
         (results / "said").write_text(str(error))
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """The folder that the two processes write into."""
-    folder = tmp_path_factory.mktemp("ranks")
-    pairs = [SentencePair("one two three", "three two one")] * 9
-    corpus = Corpus("words", {"train": pairs, "valid": pairs})
-    prepare(corpus, folder / "corpus", 20, 64, skip_unusable=False)
-    return folder
+    return tmp_path_factory.mktemp("ranks")
 
 
 @pytest.fixture(scope="module")
@@ -275,24 +227,11 @@ def two_processes(results):
     return [torch.load(results / f"{rank}.pt") for rank in (0, 1)]
 
 
-# Places and sums
-
-
-def test_each_process_knows_its_place_and_leaves_it_at_the_end(two_processes):
-    assert [found["place"] for found in two_processes] == [(0, 2), (1, 2)]
-    assert all(found["left"] for found in two_processes)
-
-
 @pytest.mark.skipif(not THREADS.exists(), reason="finds threads in /proc")
 def test_no_thread_of_a_group_outlives_it(two_processes):
     # Such a thread can crash the process while Python ends.
     for found in two_processes:
         assert not [name for name in found["threads"] if "gloo" in name]
-
-
-def test_a_sum_is_the_same_on_each_process_and_leaves_its_own_tensor(two_processes):
-    assert [found["sum"].tolist() for found in two_processes] == [[11, 14]] * 2
-    assert [found["own"].tolist() for found in two_processes] == [[5, 7], [6, 7]]
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch):
@@ -302,9 +241,6 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
     message = "process 5 of this machine has no GPU: there are 3; start torchrun"
     with pytest.raises(ValueError, match=message), join_processes():
         pass
-
-
-# Steps
 
 
 def test_two_processes_with_17_and_3_tokens_take_the_step_of_one(two_processes):
@@ -357,9 +293,6 @@ def test_processes_share_out_a_validation_and_agree_on_its_result(two_processes)
         assert found["validation"][:-1] == pytest.approx(expected[:-1], rel=1e-12)
 
 
-# A run's folder
-
-
 def test_the_first_process_alone_writes(two_processes):
     assert [found["wrote"] for found in two_processes] == [True, False]
 
@@ -369,9 +302,6 @@ def test_no_process_leaves_a_stopped_run_before_its_checkpoint_is_whole(two_proc
     for found in two_processes:
         assert not found["finished"]
         assert found["left_with"] == ["step-00000003.stopped.safetensors"]
-
-
-def test_processes_stop_after_the_same_step_with_the_same_weights(two_processes):
     (first, own), (second, other) = (found["stopped_at"] for found in two_processes)
     assert first == second == 3
     assert torch.equal(own, other)
@@ -388,21 +318,11 @@ def test_one_process_resumes_what_two_began(two_processes, results):
     assert_close(resumed, two_processes[0]["trained"], **EXACT)
 
 
-# Mistakes and losses
-
-
-@pytest.mark.parametrize(
-    ("case", "rank", "said"),
-    [
-        ("missing", 1, r"00003\.stopped\.training\.pt: not found.*one common folder"),
-        ("damaged", 0, r"metrics\.jsonl, line 1: not a record; delete this line"),
-        ("unprepared", 1, "nowhere: no such folder; make it with `prepare`"),
-    ],
-)
-def test_a_mistake_that_one_process_finds_ends_both(two_processes, case, rank, said):
-    own, other = two_processes[rank][case], two_processes[1 - rank][case]
-    assert re.search(said, own)
-    assert other == f"process {rank}: {own}"
+def test_a_mistake_that_one_process_finds_ends_both(two_processes):
+    other, own = (found["missing"] for found in two_processes)
+    message = r"00003\.stopped\.training\.pt: not found.*one common folder"
+    assert re.search(message, own)
+    assert other == f"process 1: {own}"
 
 
 def test_both_processes_end_where_their_checkpoints_differ(two_processes):

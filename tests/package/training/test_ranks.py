@@ -7,7 +7,6 @@ another process computes, `destroy_process_group` blocks.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,34 +17,17 @@ from unittest import mock
 
 import pytest
 import torch
-from small_runs import ROOT
+from small_runs import RECIPE, ROOT, free_port, prepare_words
 from torch import distributed as dist
 
 from transformer_lite import cli
-from transformer_lite.data.corpora import Corpus, SentencePair
-from transformer_lite.data.prepare import prepare
 from transformer_lite.parsing import evaluation
 from transformer_lite.runs.folder import Metrics
 from transformer_lite.training import checkpoint, run, step, trainer
 from transformer_lite.training.step import add_gradients
 
-RECIPE = """
-data = "corpus"
-[model]
-num_layers = 1
-d_model = 6
-d_ff = 7
-num_heads = 2
-max_len = 80
-[train]
-batch_tokens = 20
-global_batch_tokens = 40
-max_steps = 4
-warmup_steps = 3
-validate_every = 2
-checkpoint_every = 2
-precision = "fp32"
-"""
+COMMAND = """train small.toml --train.global-batch-tokens 120 --train.validate-every 2
+--train.checkpoint-every 2 --out"""
 FULL_DISK = OSError("No space left on device")
 FULL_GPU = torch.OutOfMemoryError("CUDA out of memory.")
 
@@ -62,7 +44,7 @@ FAULTS = {
         "validation_samples",
         0,
         FULL_GPU,
-        "no room for train.batch_tokens = 20",
+        "no room for train.batch_tokens = 60",
     ),
     "the first step": (step, "add_gradients", 1, FULL_GPU, "no room for train.batch"),
     "a validation": (trainer, "validate", 1, FULL_GPU, "no room for train.batch"),
@@ -83,11 +65,6 @@ SECONDS = 120
 """How long the processes may take, on a busy machine."""
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
 def train(rank, port, name, folder):
     """Train as one of the two, with the fault if it is this one's."""
     place = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank}
@@ -98,7 +75,7 @@ def train(rank, port, name, folder):
     if rank == failing:
         setattr(module, function, mock.Mock(side_effect=effect))
     dist.destroy_process_group = lambda: time.sleep(3600)
-    cli.main(["train", "small.toml", "--out", f"runs/{name}"])
+    cli.main([*COMMAND.split(), f"runs/{name}"])
 
 
 def launch(folder):
@@ -128,10 +105,8 @@ def launch(folder):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    pairs = [SentencePair("one two three", "three two one")] * 9
-    corpus = Corpus("words", {"train": pairs, "valid": pairs})
-    prepare(corpus, folder / "corpus", 20, 64, skip_unusable=False)
-    (folder / "small.toml").write_text(RECIPE)
+    prepare_words(folder / "corpus")
+    (folder / "small.toml").write_text(RECIPE.format(data="corpus", steps=4, batch=60))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     # One process imports everything, and all others are forks of it.
     subprocess.run([sys.executable, __file__, folder], check=True, env=environment)

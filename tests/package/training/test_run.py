@@ -1,20 +1,26 @@
 """A run is put together from a recipe, and resumes only if it is the same."""
 
-import json
 import re
 import shutil
 from dataclasses import replace
 from hashlib import sha256
-from itertools import count, product
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from filelock import FileLock
+from small_runs import (
+    TEXT,
+    Crash,
+    before_step,
+    crash,
+    prepare_words,
+    records,
+    same_weights,
+)
 
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
-from transformer_lite.data.corpora import Corpus, SentencePair
-from transformer_lite.data.prepare import prepare
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference import scores
 from transformer_lite.inference.scores import ValidationSamples
@@ -23,21 +29,18 @@ from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.weights import read_weights, weights_of
 from transformer_lite.training import trainer
 from transformer_lite.training.run import peak_step, train_recipe
-from transformer_lite.training.step import train_step
-
-WORDS = "one two three four five six seven".split()
-TEXT = [" ".join(WORDS[i % 7 : i % 7 + 1 + i % 3]) for i in range(40)]
-PAIRS = [SentencePair(text, text) for text in TEXT]
-OTHER = [SentencePair(text[::-1], text[::-1]) for text in TEXT]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    for name, pairs in (("one", PAIRS), ("other", OTHER)):
-        corpus = Corpus(name, {"train": pairs, "valid": pairs[:5]}, ("en", "ko"))
-        prepare(corpus, folder / name, 40, 64, skip_unusable=False)
+    for name, text in (("one", TEXT), ("other", [line[::-1] for line in TEXT])):
+        prepare_words(folder / name, name, text, ("en", "ko"))
     return folder
+
+
+FOUR_STEPS = {"batch_tokens": 60, "max_steps": 4, "warmup_steps": 3}
+FOUR_STEPS |= {"precision": "fp32"}
 
 
 @pytest.fixture
@@ -45,14 +48,7 @@ def recipe(data):
     return Recipe(
         data=data / "one",
         model=ModelConfig(num_layers=1, d_model=6, d_ff=7, num_heads=2, max_len=64),
-        train=TrainConfig(
-            batch_tokens=60,
-            max_steps=4,
-            warmup_steps=3,
-            checkpoint_every=2,
-            validate_every=2,
-            precision="fp32",
-        ),
+        train=TrainConfig(**FOUR_STEPS, checkpoint_every=2, validate_every=2),
         search=SearchConfig(max_extra=3),
     )
 
@@ -67,8 +63,7 @@ def changed(recipe, part, **values):
 
 
 def recorded(out, name):
-    lines = (out / "metrics.jsonl").read_text().splitlines()
-    return [record[name] for record in map(json.loads, lines) if name in record]
+    return [record[name] for record in records(out, name)]
 
 
 def contents(folder):
@@ -101,12 +96,13 @@ def test_the_seed_decides_where_a_run_begins(recipe, tmp_path):
 
 
 def test_a_run_announces_what_it_trains_on_what_and_how(recipe, out, capsys):
-    train_recipe(changed(recipe, "train", global_batch_tokens=120), out)
+    train = {"global_batch_tokens": 120, "max_steps": 6, "cooldown_steps": 6}
+    train_recipe(changed(recipe, "train", **train), out)
     shown = capsys.readouterr().err
-    assert re.search(r"^[\d,]+ parameters, 40 pairs, 4 steps$", shown, re.M)
+    assert re.search(r"^[\d,]+ parameters, 40 pairs, 6 steps$", shown, re.M)
     assert "1 × cpu, fp32; on each a step has 2 × 60 tokens at most\n" in shown
-    # 6^-0.5 · 3^-0.5, at the end of the warm-up.
-    assert "learning rate 2.4e-01 at its highest, in step 3\n" in shown
+    # 6^-0.5 · 3^-0.5 · 4/6: the rate falls from the first step on.
+    assert "rate 1.6e-01 at its highest, in step 3; falls to 0 over the last" in shown
 
 
 @pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.7, False)])
@@ -129,9 +125,6 @@ def test_a_gpu_without_room_is_told_smaller_batches(recipe, out, monkeypatch):
             train_recipe(recipe, out)
     remedy = changed(recipe, "train", batch_tokens=30, global_batch_tokens=60)
     assert train_recipe(remedy, out)
-
-
-# Which folder
 
 
 def test_a_second_run_in_the_same_folder_is_refused(recipe, out):
@@ -193,26 +186,12 @@ def test_a_run_killed_before_its_first_regular_checkpoint_goes_on(
 ):
     late = changed(recipe, "train", checkpoint_every=4)
     with monkeypatch.context() as patch:
-        patch.setattr(trainer, "train_step", ends_in_step(3))
-        with pytest.raises(KeyboardInterrupt):
+        before_step(patch, 3, crash)
+        with pytest.raises(Crash):
             train_recipe(late, out)
     assert RunFolder(out).best.exists()
     assert train_recipe(late, out)
     assert [record for record in recorded(out, "step") if record == 1] == [1]
-
-
-def ends_in_step(number):
-    steps = count(1)
-
-    def step_or_end(*arguments):
-        if next(steps) == number:
-            raise KeyboardInterrupt
-        return train_step(*arguments)
-
-    return step_or_end
-
-
-# Weights to begin with
 
 
 @pytest.fixture
@@ -223,16 +202,15 @@ def trained(recipe, tmp_path):
 
 def first_weights(recipe, out, monkeypatch):
     """The weights that a run gives its first step."""
-    seen = []
+    seen = {}
 
-    def note(objective, *rest):
-        seen.append({n: p.clone() for n, p in weights_of(objective.model).items()})
-        return train_step(objective, *rest)
+    def note(model):
+        seen.update({name: p.clone() for name, p in weights_of(model).items()})
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer, "train_step", note)
+        before_step(patch, 1, note)
         assert train_recipe(recipe, out)
-    return seen[0]
+    return seen
 
 
 def test_a_run_begins_with_the_weights_of_another_and_records_which(
@@ -240,9 +218,7 @@ def test_a_run_begins_with_the_weights_of_another_and_records_which(
 ):
     tuned = replace(changed(recipe, "model", dropout=0.3), begin_with=str(trained))
     average = RunFolder(trained).average
-    found, expected = first_weights(tuned, out, monkeypatch), read_weights(average)
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
+    assert same_weights(first_weights(tuned, out, monkeypatch), read_weights(average))
     assert RunFolder(out).recipe().begin_with == str(trained)
     checksum = sha256(average.read_bytes()).hexdigest()
     record = {"run": str(trained), "sha256": checksum}
@@ -277,9 +253,6 @@ def test_weights_of_another_model_or_vocabulary_are_refused(recipe, trained, dat
     with pytest.raises(ValueError, match="nothing: holds no run"):
         train_recipe(replace(begin, begin_with=str(out / "nothing")), out)
     assert not out.exists()
-
-
-# What may change when a run is resumed
 
 
 @pytest.mark.parametrize(
@@ -329,9 +302,8 @@ def test_a_run_resumes_with_what_costs_nothing(
 def test_a_run_does_not_resume_on_other_data(recipe, data, out):
     train_recipe(recipe, out)
     before = contents(out)
-    with pytest.raises(
-        ValueError, match=r"run: .*other training data, .*other has now"
-    ):
+    message = r"run: .*other training data, .*other has now"
+    with pytest.raises(ValueError, match=message):
         train_recipe(replace(recipe, data=data / "other"), out)
     assert contents(out) == before
 
@@ -362,15 +334,6 @@ def test_fewer_steps_than_a_run_has_are_refused_and_change_nothing(recipe, out):
     assert contents(out) == before
 
 
-def test_the_highest_rate_is_announced_with_its_cooldown(recipe, out, capsys):
-    train_recipe(changed(recipe, "train", max_steps=6, cooldown_steps=6), out)
-    shown = capsys.readouterr().err
-    # 6^-0.5 · 3^-0.5 · 4/6: the rate falls from the first step on.
-    assert (
-        "rate 1.6e-01 at its highest, in step 3; falls to 0 over the last 6\n" in shown
-    )
-
-
 def test_the_highest_rate_is_found_without_trying_every_step():
     for steps, warmup, cooldown in product(range(1, 9), range(1, 11), range(9)):
         if cooldown <= steps:
@@ -383,9 +346,6 @@ def test_the_highest_rate_is_found_without_trying_every_step():
             assert factor(peak_step(config, factor)) == pytest.approx(highest)
     config = TrainConfig(max_steps=10**10)
     assert peak_step(config, lambda done: noam_rate(done + 1, 512, 4000)) == 3999
-
-
-# What cannot be trained
 
 
 @pytest.mark.parametrize(
@@ -401,12 +361,4 @@ def test_the_highest_rate_is_found_without_trying_every_step():
 def test_what_the_data_does_not_fit_is_named(recipe, out, part, values, message):
     with pytest.raises(ValueError, match=message):
         train_recipe(changed(recipe, part, **values), out)
-    assert not out.exists()
-
-
-def test_missing_data_is_named_and_no_run_is_begun(recipe, out, tmp_path):
-    with pytest.raises(
-        ValueError, match="nowhere: no such folder; make it with `prepare`"
-    ):
-        train_recipe(replace(recipe, data=tmp_path / "nowhere"), out)
     assert not out.exists()
