@@ -380,6 +380,8 @@ def find_verbs() -> dict[str, Callable[..., None]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one verb; a user's mistake gives one line on stderr and exit status 2."""
+    if sys.stderr is None:  # it is closed, and notes would go to standard output
+        sys.stderr = open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # it is None if it is closed
             stream.reconfigure(errors="backslashreplace")

@@ -136,3 +136,12 @@ def test_a_prepare_that_is_stopped_leaves_nothing(tmp_path, name):
     (tmp_path / "out.mine.partial").mkdir()  # somebody else's
     subprocess.run([*command, "--vocab-size", "200"], check=True, cwd=ROOT)
     assert {path.name for path in tmp_path.iterdir()} == {"out", "out.mine.partial"}
+
+
+def test_closed_errors_do_not_come_among_the_translations():
+    shell = f"exec {' '.join(COMMAND)} translate multi30k_en_de 2>&-"
+    ended = subprocess.run(
+        ["sh", "-c", shell], input=b"A dog runs on the beach.\n", capture_output=True
+    )
+    assert ended.stdout.decode() == "Ein Hund rennt am Strand.\n"
+    assert ended.returncode == 0

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from transformer_lite.batching import Sequences
+from transformer_lite.runs.files import require_readable
 from transformer_lite.tokenizer import Tokenizer
 
 SIDES = ("src", "tgt")
@@ -66,12 +67,15 @@ def load_sequences(folder: Path, split: str, side: str) -> Sequences:
 
     Raises:
         ValueError: The files are missing or damaged.
+        OSError: A file cannot be read.
     """
-    path = side_file(folder, split, side, "ids")
+    path, places = (side_file(folder, split, side, kind) for kind in ("ids", "offsets"))
     try:
+        for file in (path, places):
+            require_readable(file)
         ids = np.memmap(path, IDS, mode="r")
-        offsets = np.fromfile(side_file(folder, split, side, "offsets"), OFFSETS)
-    except (OSError, ValueError) as error:
+        offsets = np.fromfile(places, OFFSETS)
+    except (FileNotFoundError, ValueError) as error:
         raise _damaged(path, str(error)) from error
     bounds = [*offsets[:1], *offsets[-1:]]
     if bounds != [0, len(ids)] or (np.diff(offsets) < 0).any():
@@ -83,8 +87,9 @@ def load_lines(folder: Path, split: str, side: str) -> list[str]:
     r"""Load one side's sentences, divided by "\n"; errors as for `load_sequences`."""
     path = side_file(folder, split, side, "txt")
     try:
+        require_readable(path)
         text = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (FileNotFoundError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error)) from error
     return text.removesuffix("\n").split("\n")
 

@@ -53,6 +53,20 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             partial.unlink()
 
 
+def require_readable(path: Path) -> None:
+    """Check that a file can be read, so that nobody takes it for damaged.
+
+    Raises:
+        OSError: It is missing, or the system refuses it.
+    """
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise type(error)(
+            f"{path}: cannot be read ({_reason(error)}); check its permissions"
+        ) from error
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file, however large it is."""
     with path.open("rb") as file:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from transformer_lite.runs.files import write_whole
+from transformer_lite.runs.files import require_readable, write_whole
 
 Weights = dict[str, Tensor]
 SCALES = ".scales"
@@ -89,19 +89,22 @@ def read_weights(path: Path) -> Weights:
 
     Raises:
         ValueError: The file is missing or damaged.
+        OSError: It cannot be read.
     """
+    try:
+        require_readable(path)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path}: no such checkpoint; check the path, or, if the run is still "
+            "training and has deleted it, repeat the command"
+        ) from None
     try:
         weights = _in_floats(load_file(path))
         for name, tensor in weights.items():
             if not tensor.isfinite().all():
                 raise ValueError(f"{name} has values that are not finite")
         return weights
-    except (SafetensorError, OSError, ValueError) as error:
-        if not path.exists():
-            raise ValueError(
-                f"{path}: no such checkpoint; check the path, or, if the run is "
-                "still training and has deleted it, repeat the command"
-            ) from None
+    except (SafetensorError, ValueError) as error:
         remedy = "name a .safetensors file of a run's checkpoints"
         if path.match("checkpoints/*.safetensors"):
             remedy = "delete it, and the one before it takes its place"

@@ -181,7 +181,8 @@ def _open_run(
                 f"tokenizer.model, than {corpus.folder} has now; give another --out, "
                 "or the data that it began with"
             )
-        if initial and before.get("begin_with") != record["begin_with"]:
+        began_with = before.get("begin_with", {}).get("sha256")
+        if initial and began_with != record["begin_with"]["sha256"]:
             raise ValueError(
                 f"{folder.path}: did not begin with what {initial} holds now; give "
                 "another --out, or resume it with --begin-with None"

@@ -91,6 +91,17 @@ def test_the_folder_of_a_run_is_not_taken_for_a_corpus(tmp_path):
         PreparedCorpus(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["ids", "offsets", "txt"])
+def test_what_the_system_refuses_to_read_is_not_called_damaged(folder, kind):
+    path = folder / f"valid.src.{kind}"
+    path.unlink()
+    path.mkdir()
+    corpus = PreparedCorpus(folder)
+    read = corpus.text if kind == "txt" else corpus.ids
+    with pytest.raises(OSError, match=rf"src\.{kind}: cannot be read \(Is a dir"):
+        read("valid")
+
+
 @pytest.mark.parametrize("split", ["train", "valid"])
 @pytest.mark.parametrize("number", [-1, 30])
 def test_an_id_outside_the_vocabulary_is_refused(folder, split, number):

@@ -123,6 +123,13 @@ def test_weights_cut_short_anywhere_are_named_with_a_remedy(tmp_path):
             read_weights(path)
 
 
+def test_what_the_system_refuses_to_read_is_not_called_damaged(tmp_path):
+    path = tmp_path / "checkpoints" / "w.safetensors"
+    path.mkdir(parents=True)
+    with pytest.raises(OSError, match=r"w\.safetensors: cannot be read \(Is a dir"):
+        read_weights(path)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_are_not_finite_are_named_with_a_remedy(tmp_path, value):
     (tmp_path / "checkpoints").mkdir()
