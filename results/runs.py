@@ -39,6 +39,7 @@ CORPORA = {
     "craft": _trees("craft"),
     "craft_gum": _trees("craft", "gum"),
     "craft_gum_words": _trees("craft", "gum") + " --leaves words --vocab-size 4000",
+    "craft_gum_tags": _trees("craft", "gum") + " --vocab-size 4000",
     "craft_gum_plain": _trees("craft", "gum")
     + " --leaves words --plain-closing --vocab-size 4000",
 }
@@ -234,6 +235,25 @@ def _parsing() -> Iterator[Run]:
             splits=("valid", "test"),
             searches=searches,
         )
+    # Both are compared with the parser with words. It has 6.5 million parameters, and
+    # the recurrent model of this width 6.4.
+    recurrent, width = "recurrent with attention", {"model": {"d_model": 480}}
+    for seed in (1, 2):
+        for name, model, changes, purpose in (
+            ("craft_gum_tags", "Transformer", {}, "with tags, in the recipe of words"),
+            ("craft_gum_words_recurrent", recurrent, width, f"with words, {recurrent}"),
+        ):
+            yield Run(
+                name=f"parsing/{name}-{seed}",
+                purpose=f"Parsing: {purpose}",
+                corpus=name.removesuffix("_recurrent"),
+                recipe="parsing_words",
+                model=model,
+                changes=changes,
+                seed=seed,
+                splits=("valid", "test"),
+                searches=greedy,
+            )
     # The learning rate rises again after the first run's end, and falls a second time.
     yield Run(
         name="parsing/craft_gum_words_longer-1",
