@@ -75,6 +75,8 @@ class Run:
     until_flat: bool = False
     """Whether it goes on before its cooldown until the validation perplexity has
     stopped falling, by the rule of `results.make.flat_after`."""
+    r_drop: float = 0.0
+    """Weight of R-Drop's divergence, α in its paper; 0 is none."""
     begins_with: str | None = None
     """Name of the run at whose end it begins, as if that had been resumed with more
     steps."""
@@ -344,6 +346,25 @@ def _search() -> Iterator[Run]:
             changes={"model": wide, "train": {**rate, **train}},
             begins_with=begins_with,
         )
+    # In one go instead, with one thing changed. To choose a trial after its first seed,
+    # name it here and delete its result: it is then scored again, on the test set too.
+    chosen = None
+    for name, dropout, r_drop in (("dropout", 0.3, 0.0), ("r_drop", 0.2, 5.0)):
+        for seed in (1, 2, 3) if name == chosen else (1,):
+            yield Run(
+                name=f"search/wide_{name}-{seed}",
+                purpose=f"Trial of a recipe for Multi30k: {name}",
+                corpus="multi30k_en_de",
+                recipe="multi30k_de",
+                changes={
+                    "model": {**wide, "dropout": dropout},
+                    "train": {**rate, **longer},
+                },
+                seed=seed,
+                r_drop=r_drop,
+                splits=("valid", "test_2016_flickr")[: 2 if name == chosen else 1],
+                searches=((4, 0.6), (4, 1.0), (4, 1.4), (8, 1.0)),
+            )
 
 
 def _table_3(recipe: str, layers: int, widths: int, seeds: int) -> Iterator[Run]:

@@ -77,7 +77,7 @@ def test_a_stored_result_is_whole_and_made_as_the_table_says(run):
     jsonschema.validate(result, read_json(ROOT / "results/schema.json"))
     for name in ("name", "seed", "model", "weights"):
         assert result[name] == getattr(run, name)
-    assert result.get("ramp") == run.ramp
+    assert (result.get("ramp"), result.get("r_drop", 0)) == (run.ramp, run.r_drop)
     assert result["corpus"]["name"] == run.corpus
     recipe = recipe_from_dict(result["configuration"])
     if run.until_flat:
