@@ -25,6 +25,7 @@ from results.constrained import RECORDING as CONSTRAINED  # noqa: E402
 from results.everyday import JUDGEMENTS  # noqa: E402
 from results.everyday import RECORDING as EVERYDAY  # noqa: E402
 from results.files import read_json  # noqa: E402
+from results.make import STAGE  # noqa: E402
 from results.rounded import RECORDING as ROUNDED  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
@@ -287,6 +288,37 @@ def few_steps_and_more(results: Results) -> str:
     )
 
 
+def ablations(results: Results) -> str:
+    """Show rows of Table 3 with one thing changed, each beside the row unchanged."""
+    lines = []
+    for name, changed in results.items():
+        if name.startswith("ablations/"):
+            row = name.removeprefix("ablations/").partition("_")[0]
+            usual, first = results.get(f"table_3_longer/{row}", []), changed[0]
+            cells: list[object] = [row, first["purpose"].partition(": ")[2]]
+            cells += [f"{len(changed)}, {len(usual)}"]
+            for score, digits in (("perplexity", 2), ("bleu", 1)):
+                cells += [
+                    spread(of_split(found, "valid", score), digits)
+                    for found in (changed, usual)
+                ]
+            steps = f"{first['training']['steps']:,}"
+            lines.append([*cells, f"{first['parameters'] / 1e6:.2f}", steps])
+    if not lines:
+        return ""
+    header = "Row | Change | Seeds | Perplexity | unchanged | BLEU | unchanged"
+    header += " | Million parameters | Steps"
+    return section(
+        "Table 3: one thing changed",
+        "The unchanged rows are the longer runs of the table above. Perplexities of "
+        "different vocabularies cannot be compared. A run “until the perplexity is "
+        f"flat” goes on while {STAGE:,} more steps lower the lowest validation "
+        "perplexity by a hundredth or more; then its rate falls to zero over as many "
+        "steps.\n",
+        table(header, lines),
+    )
+
+
 def warm_up(results: Results) -> str:
     """Show the last perplexity by the length of the warm-up and the norm's place."""
     found: dict[int, dict[str, Sequence[Result]]] = defaultdict(dict)
@@ -442,6 +474,8 @@ TREEBANKS = {
     "craft_gum_words_longer": "the same, trained on",
     "craft_gum_words_longest": "the same, trained on again",
     "craft_gum_words_fourth_round": "the same, trained on once more",
+    "craft_gum_words_recurrent": "words in the tree, recurrent model with attention",
+    "craft_gum_tags": "tags in the tree, the rest as with words",
     "craft_gum_plain": "words in the tree, closing brackets without labels",
     "penn_treebank_sample_from_scratch": "Penn Treebank's sample, words in the tree",
     "penn_treebank_sample_fine_tuned": "the same, begun as the parser trained on",
@@ -572,6 +606,8 @@ OTHERS = {
     "seeds of the Penn sample and of CRAFT alone)",
     "attachment": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): where "
     "the parsers attach prepositional phrases",
+    "grammar": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): a "
+    "probabilistic grammar of the same trees, and our parser, on 1,000 test sentences",
     "text": "[5.1](../notebooks/05_1_training_data_and_batching.ipynb): counts of "
     "sentences, tokens and batches",
     "treebanks": "[6.3](../notebooks/06_3_english_constituency_parsing.ipynb): counts "
@@ -618,22 +654,21 @@ def trials(results: Results) -> str:
     rows = []
     for run in RUNS:
         made = finished(results.get(run.experiment, []))
-        if run.experiment.startswith("search/") and made:
+        if run.experiment.startswith("search/") and made and run.seed == 1:
             changes = (
                 f"{name} = {value}"
                 for part in run.changes.values()
                 for name, value in part.items()
             )
-            (result,) = made
-            training = result["training"]
-            scores = [of_split(made, split, "bleu")[0] for split in run.splits]
+            training = made[0]["training"]
+            scores = [of_split(made, split, "bleu") for split in run.splits]
             rows.append(
                 [
                     f"`{run.experiment.removeprefix('search/')}`",
                     ", ".join(changes),
                     f"{training['target_tokens'] / 1e6:.1f}",
                     f"{training['minutes']:.0f}",
-                    " / ".join(f"{score:.1f}" for score in scores),
+                    " / ".join(map(spread, scores)),
                 ]
             )
     if not rows:
@@ -689,6 +724,7 @@ SECTIONS = (
     table_3,
     label_smoothing,
     few_steps_and_more,
+    ablations,
     warm_up,
     diverged,
 )
