@@ -13,7 +13,16 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from results import attachment, constrained, decoding, evidence, make, text, treebanks
+from results import (
+    attachment,
+    constrained,
+    decoding,
+    evidence,
+    grammar,
+    make,
+    text,
+    treebanks,
+)
 from results.conditions import ROOT
 from results.files import read_json, read_lines
 from results.models import MODELS
@@ -198,6 +207,12 @@ def test_attachments_can_be_scored_again(prepared):
     recorded = read_json(attachment.RECORDING)
     made = attachment.score_all(prepared(attachment.CORPUS))
     assert recorded == {**recorded, **made}
+
+
+@with_data
+def test_trees_of_the_grammars_can_be_scored_again(prepared):
+    recorded = read_json(grammar.RECORDING)["scores"]
+    assert recorded == grammar.scores_of(prepared(attachment.CORPUS))
 
 
 @with_data
