@@ -25,7 +25,7 @@ from results.constrained import RECORDING as CONSTRAINED  # noqa: E402
 from results.everyday import JUDGEMENTS  # noqa: E402
 from results.everyday import RECORDING as EVERYDAY  # noqa: E402
 from results.files import read_json  # noqa: E402
-from results.make import STAGE  # noqa: E402
+from results.make import STAGE, lowest_perplexity  # noqa: E402
 from results.rounded import RECORDING as ROUNDED  # noqa: E402
 from results.runs import GPU_RUNS, RUNS, TATOEBA_2018  # noqa: E402
 from results.treebanks import RECORDING as COUNTS  # noqa: E402
@@ -290,7 +290,7 @@ def few_steps_and_more(results: Results) -> str:
 
 def ablations(results: Results) -> str:
     """Show rows of Table 3 with one thing changed, each beside the row unchanged."""
-    lines = []
+    lines, usual_steps = [], training("table_3_longer/base").max_steps
     for name, changed in results.items():
         if name.startswith("ablations/"):
             row = name.removeprefix("ablations/").partition("_")[0]
@@ -302,12 +302,15 @@ def ablations(results: Results) -> str:
                     spread(of_split(found, "valid", score), digits)
                     for found in (changed, usual)
                 ]
-            steps = f"{first['training']['steps']:,}"
-            lines.append([*cells, f"{first['parameters'] / 1e6:.2f}", steps])
+            cells += [f"{first['parameters'] / 1e6:.2f}"]
+            steps, early = first["training"]["steps"], "–"
+            if steps > usual_steps:
+                early = f"{lowest_perplexity(first['curve'], usual_steps):.2f}"
+            lines.append([*cells, f"{steps:,}", early])
     if not lines:
         return ""
     header = "Row | Change | Seeds | Perplexity | unchanged | BLEU | unchanged"
-    header += " | Million parameters | Steps"
+    header += f" | Million parameters | Steps | Perplexity by step {usual_steps:,}"
     return section(
         "Table 3: one thing changed",
         "The unchanged rows are the longer runs of the table above. Perplexities of "
