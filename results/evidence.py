@@ -210,6 +210,7 @@ def record(run: Run, at: str, diverged: bool = False) -> None:
         "recipe": run.recipe,
         "model": run.model,
         **({"ramp": run.ramp} if run.ramp else {}),
+        **({"r_drop": run.r_drop} if run.r_drop else {}),
         **({"begin_with": run.begin_with} if run.begin_with else {}),
         "configuration": json.loads(json.dumps(asdict(recipe), default=str)),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),

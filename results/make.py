@@ -29,6 +29,7 @@ from results import decoding, evidence, treebank_files
 from results.conditions import ROOT, checksums, commit, require_clean
 from results.files import read_json
 from results.models import MODELS
+from results.r_drop import r_drop
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
 from transformer_lite import optimizer
 from transformer_lite.config import Recipe
@@ -118,7 +119,7 @@ def make(run: Run) -> bool:
         _require_initial_weights(run)
         if run.begins_with and not run.folder.exists():
             _begin_with(run)
-        with evidence.session(run, at), ramp(run.ramp):
+        with evidence.session(run, at), ramp(run.ramp), r_drop(run.r_drop):
             try:
                 if not all(
                     train_recipe(recipe, run.folder, samples, MODELS[run.model])

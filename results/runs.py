@@ -51,6 +51,8 @@ class Run:
     until_flat: bool = False
     """Whether it goes on before its cooldown until the validation perplexity has
     stopped falling, by the rule of `results.make.flat_after`."""
+    r_drop: float = 0.0
+    """Weight of R-Drop's divergence, α in its paper; 0 is none."""
     begin_with: Mapping[str, str] | None = None
     """The "run" or trained model whose weights are its initial ones, and the "sha256"
     of these: under its name the package may have others today."""

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from results import corpus_counts, decoding, evidence, make, parsing_scores
+from results import corpus_counts, decoding, evidence, grammar, make, parsing_scores
 from results.conditions import ROOT
 from results.files import read_json, read_lines
 from results.models import MODELS
@@ -86,7 +86,7 @@ def test_a_stored_result_is_whole_and_made_as_the_table_says(run):
     jsonschema.validate(result, read_json(ROOT / "results/schema.json"))
     for name in ("name", "seed", "model", "weights"):
         assert result[name] == getattr(run, name)
-    assert result.get("ramp") == run.ramp
+    assert (result.get("ramp"), result.get("r_drop", 0)) == (run.ramp, run.r_drop)
     assert result.get("begin_with") == run.begin_with
     assert result["corpus"]["name"] == run.corpus
     recipe = recipe_from_dict(result["configuration"])
@@ -221,6 +221,13 @@ def test_attachments_can_be_scored_again(prepared):
     made = parsing_scores.score_all(prepared(parsing_scores.ATTACHMENT_CORPUS))
     made["scores"] = recorded["scores"] | made["scores"]  # of trees that are kept
     assert recorded == {**recorded, **made}
+
+
+@with_data
+def test_trees_of_the_grammars_can_be_scored_again(prepared):
+    recorded = read_json(grammar.RECORDING)["scores"]
+    corpus = prepared(parsing_scores.ATTACHMENT_CORPUS)
+    assert recorded == grammar.scores_of(corpus)
 
 
 @with_data

@@ -14,6 +14,7 @@ import pytest
 import sacrebleu
 import torch
 from safetensors.torch import load_file
+from torch.nn import functional as F
 
 from results import (
     conditions,
@@ -21,13 +22,16 @@ from results import (
     evidence,
     make,
     parsing_scores,
+    r_drop,
     release,
     treebank_files,
 )
 from results.files import read_json, read_lines
 from results.models import MODELS
+from results.r_drop import RDrop
 from results.runs import CORPORA, Run
 from transformer_lite.attention import MultiHeadAttention
+from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import ValidationSamples
@@ -38,6 +42,8 @@ from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.parsing.trees import read_trees
 from transformer_lite.runs.folder import Metrics, RunFolder
 from transformer_lite.tokenizer import BOS, PAD
+from transformer_lite.training import trainer
+from transformer_lite.training.step import Objective
 
 SMALL = Run(
     name="group/small-1",
@@ -357,6 +363,48 @@ def test_changed_models_write_step_by_step_what_they_score_at_once(name):
         logits, state = model.decoder.step(last_ids, state)
         steps.append(logits)
     assert torch.allclose(torch.cat(steps, 1), model(SOURCE, TARGET), atol=1e-4)
+
+
+def test_r_drop_adds_how_far_two_copies_are_apart():
+    batch = Batch.from_ids([[7, 8, 9], [7]], [[5, 6], [5, 6, 7, 8]])
+    inputs = batch.src_ids, batch.tgt_input, batch.labels, batch.real
+    model = made_model("Transformer")
+    usual = Objective(model, 0.1)(*inputs)
+    same = RDrop(model, 0.1, alpha=5.0)(*inputs)
+    assert torch.allclose(torch.stack(same[:2]), torch.stack(usual[:2]), rtol=1e-4)
+    assert same.tokens == usual.tokens
+    model.train()
+
+    def parts(alpha):
+        torch.manual_seed(0)
+        return RDrop(model, 0.1, alpha=alpha)(*inputs)
+
+    torch.manual_seed(0)
+    two = [ids.repeat(2, 1) for ids in inputs[:2]]
+    log_probs = model(*two).log_softmax(-1).chunk(2)
+    one, other = (of_copy.flatten(0, 1)[batch.real] for of_copy in log_probs)
+    divergences = F.kl_div(one, other, reduction="sum", log_target=True)
+    divergences += F.kl_div(other, one, reduction="sum", log_target=True)
+    more = parts(5.0).loss - parts(0.0).loss
+    assert more.item() == pytest.approx(5.0 / 4 * divergences.item(), rel=1e-3)
+    assert parts(5.0).nll == parts(0.0).nll
+
+
+def test_a_run_with_r_drop_is_made(made, monkeypatch):
+    seen = []
+
+    class Seen(RDrop):
+        def __init__(self, *inputs, alpha):
+            seen.append(alpha)
+            super().__init__(*inputs, alpha=alpha)
+
+    monkeypatch.setattr(r_drop, "RDrop", Seen)
+    run = replace(SMALL, name="group/r_drop-1", r_drop=5.0)
+    assert make.make(run)
+    result = read_json(run.result)
+    require_schema(result)
+    assert seen == [result["r_drop"]] == [5.0]
+    assert trainer.Objective is Objective
 
 
 def test_every_way_to_decode_is_scored(made, monkeypatch):

@@ -90,6 +90,31 @@ def test_table_3_shows_the_mean_and_the_range_of_seeds():
     assert "- `table_3/E`: 0 of 2" in lines
 
 
+def test_a_row_with_one_thing_changed_stands_beside_the_row_itself():
+    changed = result(29.0, 13.0) | {"purpose": "Table 3 changed: no root"}
+    changed["training"] |= {"steps": 7_500}
+    longer = result(5.0, 37.0) | {"purpose": "Table 3 changed: until flat"}
+    longer["training"] |= {"steps": 15_000}
+    longer["curve"] = [
+        {"step": 7_500, "valid_perplexity": 7.0},
+        {"step": 15_000, "valid_perplexity": 5.0},
+    ]
+    results = {
+        "table_3_longer/base": [result(6.0, 35.0), result(6.2, 36.0, seed=2)],
+        "ablations/base_no_root": [changed],
+        "ablations/base_until_flat": [longer],
+    }
+    line = "| base | no root | 1, 2 | 29.00 | 6.10 (6.00–6.20) | 13.0 "
+    line += "| 35.5 (35.0–36.0) | 1.23 | 7,500 | – |"
+    for of_run in (*results["table_3_longer/base"], changed, longer):
+        of_run["scores"]["valid"]["perplexity"] = of_run["curve"][-1][
+            "valid_perplexity"
+        ]
+    lines = lines_of(results)
+    assert line in lines
+    assert [line for line in lines if line.endswith("| 1.23 | 15,000 | 7.00 |")]
+
+
 def test_runs_that_diverged_are_shown_and_give_no_correlation():
     both, one = [diverged(), diverged(2)], [result(99.0, 0.0), diverged(2)]
     lines = lines_of({"warmup/post_norm_1": both, "warmup/pre_norm_1": one})

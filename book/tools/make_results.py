@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from results.files import read_json  # noqa: E402
+from results.make import STAGE, lowest_perplexity  # noqa: E402
 from results.runs import GPU_RUNS, RUNS  # noqa: E402
 from transformer_lite_book.recordings import DIGEST  # noqa: E402
 
@@ -151,6 +152,8 @@ def render(results: Results) -> str:
         steps=steps,
         correlations=correlations,
         hardware=hardware,
+        lowest_perplexity=lowest_perplexity,
+        stage=STAGE,
         hours=hours(every),
         header=header,
         missing={n: seeds for n, seeds in planned.items() if len(results[n]) < seeds},
