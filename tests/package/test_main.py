@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,10 @@ def test_only_what_users_can_mend_is_one_line(tmp_path, fault, debug):
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGKILL"])
 def test_a_prepare_that_is_stopped_leaves_nothing(tmp_path, name):
     command = [*COMMAND, "prepare", "toy", "--out", tmp_path / "out"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT) as process:
+    # Under nohup, which would be inherited, SIGHUP is ignored.
+    default = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+    given = {"stderr": subprocess.PIPE, "cwd": ROOT, "preexec_fn": default}
+    with subprocess.Popen(command, **given) as process:
         while not [*tmp_path.glob("out.*.partial/out")]:
             time.sleep(0.01)
             assert process.poll() is None

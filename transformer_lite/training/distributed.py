@@ -85,9 +85,10 @@ def join_processes() -> Iterator[Processes]:
     torchrun sets environment variables; without them a process is alone. Each process
     takes the GPU of its local rank, or the CPU if there is no GPU.
 
-    After an error the group ends with the process: to destroy it, NCCL would wait for
-    the other processes, which may wait for this one. SIGTERM is ignored from then on:
-    torchrun sends it when a process has failed, and this one has an error to report.
+    After an error NCCL's group ends with the process: to destroy it would wait for the
+    other processes, which may wait for this one. Gloo's is destroyed at once. SIGTERM
+    is ignored from then on: torchrun sends it when a process has failed, and this one
+    has an error to report.
 
     Raises:
         ValueError: This machine has fewer GPUs than processes.
@@ -112,6 +113,8 @@ def join_processes() -> Iterator[Processes]:
         if world_size > 1:
             with suppress(ValueError):  # not in the main thread
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            if dist.is_initialized() and dist.get_backend() == "gloo":
+                dist.destroy_process_group()  # its threads would abort the process
             if _is_lost_connection(error):
                 raise ConnectionError(
                     f"process {rank} lost another process of the run; the last "
