@@ -60,7 +60,7 @@ def prepare_trees(
     train: tuple[Path, ...],
     valid: tuple[Path, ...],
     test: tuple[Path, ...],
-    leaves: Literal["tags", "XX", "words"] = "tags",
+    leaves: Literal["tags", "words"] = "tags",
     plain_closing: bool = False,
     preparation: OmitArgPrefixes[Preparation] = TREES,
 ) -> None:

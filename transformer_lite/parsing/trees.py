@@ -190,8 +190,8 @@ def linearized(tree: Tree) -> list[str]:
 class TreeForm:
     """How a model writes trees."""
 
-    leaves: Literal["tags", "XX", "words"] = "tags"
-    """What stands for each word: its tag, XX, or the word itself."""
+    leaves: Literal["tags", "words"] = "tags"
+    """What stands for each word: its tag, or the word itself."""
     closing_labels: bool = True
     """Whether a closing bracket has the label of the constituent that it ends."""
 
@@ -205,8 +205,8 @@ class TreeForm:
         words, tokens = iter(sentence.split(" ")), []
         for token in tree.split(" "):
             if token[0] not in "()":
-                leaf = {"tags": token, "XX": "XX", "words": next(words)}
-                token = leaf[self.leaves]
+                word = next(words)
+                token = word if self.leaves == "words" else token
             elif token[0] == ")" and not self.closing_labels:
                 token = ")"
             tokens.append(token)

@@ -96,7 +96,7 @@ def test_brackets_of_a_sentence_are_those_of_evalb(gold, output, expected):
     assert tuple(map(Counter.total, (matching, of_gold, of_output))) == expected
 
 
-@pytest.mark.parametrize("leaves", ["tags", "XX", "words"])
+@pytest.mark.parametrize("leaves", ["tags", "words"])
 def test_scores_of_many_sentences_are_those_of_evalb(leaves):
     golds, outputs = ([read(case[side]) for case in EVALB] for side in range(2))
     words, form = sentences(golds), TreeForm(leaves, closing_labels=False)
