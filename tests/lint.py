@@ -39,6 +39,9 @@ MYST = re.compile(
 PLACE = r"(?<![\w.:/])[/](?:home|root|Users|opt|mnt|tmp|work|content)/\w"
 UNDONE = r"(?<![\w+/])(?:T[O]DO|F[I]XME|X[X]X)"
 STRANGER = r"(?:pip|uv|pipx) [^\n`]*transformer[-]lite(?![-/.\w])"
+# Dark mode turns each into its opposite; words that a figure quotes stand in “…”.
+SHADE = r"(?i)\b(?:(?:dark|light|pale|bright)(?:e?r|e?st)?|black|white)\b"
+DRAWN = rf'(?:label|title|text|annotate)\w*[(=].*"[^"]*{SHADE[4:]}[^"]+"'
 COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0"}
 COLAB |= {"seaborn": "0.13.2", "sentencepiece": "0.2.2", "ipython": "7.34.0"}
 
@@ -271,6 +274,9 @@ def figures():
             plain = re.sub(r"\$[^$]*\$", "", figure.get("caption", ""))
             if not (plain and alt) or re.search(r"\w_\w|[²³√]", plain):
                 yield f"{path}, {place}: add caption and alt, with formulas in $…$"
+            words = re.sub("“[^”]*”", "", f"{figure.get('caption')} {alt}")
+            if re.search(SHADE, words) or re.search(DRAWN, cell.source):
+                yield f"{path}, {place}: name no light or dark, which dark mode inverts"
             tags = cell.metadata.get("tags", [])
             if not {"hide-input", "hide-cell"}.intersection(tags):
                 yield f"{path}, {place}: begin with `# @title How this is drawn`"
