@@ -83,7 +83,6 @@ def train_recipe(
     ):
         with processes.all_or_none():
             corpus = PreparedCorpus(recipe.data)
-            corpus.require_intact()
             recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
             config = recipe.train
             stream = BatchStream(
