@@ -12,11 +12,10 @@ from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 
-from tqdm import tqdm
-
 from transformer_lite.data.corpora import Corpus, SentencePair, UnusablePair
 from transformer_lite.data.store import SIDES, fingerprint_of, side_writer
 from transformer_lite.runs.files import renamed_when_whole, sha256_of
+from transformer_lite.runs.progress import Progress
 from transformer_lite.tokenizer import Tokenizer
 
 TOO_LONG = "too long"
@@ -91,9 +90,8 @@ class _UsablePairs:
 
     def numbered(self) -> Iterator[tuple[int, SentencePair]]:
         """Yield the pairs with their numbers in the corpus."""
-        pairs = tqdm(
-            self.corpus.splits[self.split], desc=self._task, unit="pair", disable=None
-        )
+        pairs = self.corpus.splits[self.split]
+        pairs = Progress(pairs, desc=self._task, unit="pair")
         for number, pair in enumerate(pairs, start=1):
             if isinstance(pair, UnusablePair):
                 self.leave_out(pair)
