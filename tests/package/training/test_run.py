@@ -315,7 +315,7 @@ def test_ids_that_were_changed_are_refused_before_a_step(recipe, out, tmp_path, 
     damaged = shutil.copytree(recipe.data, tmp_path / "damaged")
     ids = np.fromfile(damaged / "train.src.ids", "<i4")
     np.full_like(ids, number).tofile(damaged / "train.src.ids")
-    with pytest.raises(ValueError, match=r"damaged.*run `prepare` again"):
+    with pytest.raises(ValueError, match=r"src\.ids: .*changed since `prepare`"):
         train_recipe(changed(replace(recipe, data=damaged), "train", max_steps=6), out)
     assert contents(out) == before
 
