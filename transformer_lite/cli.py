@@ -29,14 +29,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
-from tyro.conf import (
-    Fixed,
-    FlagCreatePairsOff,
-    OmitArgPrefixes,
-    Positional,
-    SuppressFixed,
-    arg,
-)
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from transformer_lite import __version__
 from transformer_lite.config import (
@@ -127,7 +120,7 @@ def as_options(config: Any, shown: Collection[str] | None = None) -> Any:
     kept = hints.keys() - {"vocab_size"} if shown is None else shown
     for name, hint in hints.items():
         if name not in kept and not is_dataclass(hint):
-            hints[name] = SuppressFixed[Fixed[hint]]
+            hints[name] = tyro.conf.SuppressFixed[tyro.conf.Fixed[hint]]
         elif type(None) in get_args(hint):
             described = arg(
                 metavar=get_args(hint)[0].__name__.upper(),

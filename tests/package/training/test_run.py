@@ -25,6 +25,7 @@ from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference import scores
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.optimizer import noam_rate, noam_schedule
+from transformer_lite.runs.files import sha256_of
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.weights import read_weights, weights_of
 from transformer_lite.training import trainer
@@ -76,6 +77,7 @@ def test_a_run_knows_its_recipe_its_languages_and_the_vocabularys_size(recipe, o
     data = RunFolder(out).training_data()
     assert data["languages"] == ("en", "ko")
     assert data["example"] in PreparedCorpus(recipe.data).text("valid")[0]
+    assert data["tokenizer_sha256"] == sha256_of(RunFolder(out).tokenizer)
 
 
 def test_samples_are_scored_at_each_validation(recipe, out, capsys, monkeypatch):
