@@ -460,7 +460,7 @@ def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:
             hint = f"did you mean {close[0]}?" if close else f"see {program} --help"
             raise ValueError(f"unknown option {word}; {hint}")
     # Below the title and a rule: the error, and after another rule or a gap the rest.
-    error = re.split(r"-{5,} *\n|\n *\n", said(words))[1]
+    *_, error = re.split(r"-{5,} *\n|\n *\n", said(words))[:2]
     if missing := re.findall(r"^ {6}(\S.*?) *\n((?: {10}.*(?:\n|$))+)", error, re.M):
         names = (
             n if n[0] == "-" else f"{n} ({' '.join(t.split())})" for n, t in missing
