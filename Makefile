@@ -116,10 +116,13 @@ $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11. Name a newer one: make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "$(PYTHON) cannot make environments. Install its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	@if [ "$$(uname)" = Linux ] && ! nvidia-smi >/dev/null 2>&1 && $(PYTHON) -c \
-	    'from urllib.request import urlopen; urlopen("$(CPU_INDEX)/torch/", timeout=5)' 2>/dev/null; \
-	  then echo "No GPU was found: PyTorch comes without CUDA, from $(CPU_INDEX)"; \
-	    export PIP_EXTRA_INDEX_URL="$(CPU_INDEX) $$PIP_EXTRA_INDEX_URL"; fi; \
+	@size="on Linux more than 6 GB with CUDA, several minutes"; \
+	  if [ "$$(uname)" = Linux ] && ! nvidia-smi >/dev/null 2>&1; then \
+	    if $(PYTHON) -c 'from urllib.request import urlopen; urlopen("$(CPU_INDEX)/torch/", timeout=5)' 2>/dev/null; \
+	    then export PIP_EXTRA_INDEX_URL="$(CPU_INDEX) $$PIP_EXTRA_INDEX_URL"; \
+	      size="without CUDA, since no GPU was found: 1.7 GB, a minute or more"; \
+	    else size="more than 6 GB with CUDA, several minutes: $(CPU_INDEX) cannot be reached"; fi; fi; \
+	  echo "Installing what requirements.txt names into $(VENV), $$size. pip says nothing meanwhile."; \
 	  $(BIN)/python -m pip install --quiet --requirement requirements.txt
 	@touch $@
 

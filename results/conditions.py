@@ -1,6 +1,5 @@
 """What a result depends on: the commit, the versions, the machine, the text."""
 
-import hashlib
 import os
 import platform
 import subprocess
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 
-from transformer_lite.data.store import SIDES, PreparedCorpus, side_file
+from transformer_lite.data.store import SIDES, PreparedCorpus
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("transformer-lite-book", "torch", "sentencepiece", "sacrebleu", "numpy")
@@ -100,13 +99,6 @@ def conditions() -> dict[str, Any]:
 
 def checksums(corpus: PreparedCorpus) -> dict[str, str]:
     """Return the SHA-256 of each side of each split ("train.src"), and "tokenizer"."""
-    files = {
-        f"{split}.{side}": side_file(corpus.folder, split, side, "txt")
-        for split in corpus.sizes
-        for side in SIDES
-    }
-    files["tokenizer"] = corpus.folder / "tokenizer.model"
-    return {
-        name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in files.items()
-    }
+    sides = [f"{split}.{side}" for split in corpus.sizes for side in SIDES]
+    files = {side: f"{side}.txt" for side in sides} | {"tokenizer": "tokenizer.model"}
+    return {name: corpus.sha256[file] for name, file in files.items()}

@@ -201,6 +201,9 @@ FAULTS = {
          "package/data/test_verbs.py"),
         ("a sentence that is too long is kept", "if length <= max_length:", "if length <= 10 * max_length:"),
     ],
+    "transformer_lite/data/store.py": [
+        ("data that have changed are read", "if sha256_of(path) == self.sha256.get(path.name):", "if True:"),
+    ],
     "transformer_lite/data/tatoeba.py": [
         ("held-out sentences are trained on", "[pair for pair in ranked if pair not in left_out]", "ranked"),
     ],

@@ -14,25 +14,27 @@ Tests: tests/package/test_cli.py
 import io
 import json as json_format
 import os
+import re
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from difflib import get_close_matches
+from functools import partial, wraps
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
-from tqdm import tqdm
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from transformer_lite import __version__
 from transformer_lite.config import (
     RECIPE_NAMES,
+    RECIPES,
     Recipe,
     SearchConfig,
     load_recipe,
@@ -44,6 +46,7 @@ from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.parsing.verbs import prepare_trees
 from transformer_lite.runs.files import require_new, require_outputs, write_whole
 from transformer_lite.runs.folder import MODEL_NAMES, RunFolder, find_run
+from transformer_lite.runs.progress import Progress
 from transformer_lite.tokenizer import Tokenizer, is_blank
 
 DEBUG = "TRANSFORMER_LITE_DEBUG"
@@ -79,18 +82,17 @@ def train(words: Sequence[str]) -> None:
     """
     if not words or words[0] in ("-h", "--help"):
         _exit_with_usage(
-            "train RECIPE [OPTIONS]\n\n"
-            f"RECIPE is a .toml file or one of {', '.join(RECIPE_NAMES)}.\n"
+            "train RECIPE [OPTIONS]\n\nRECIPE is a .toml file, or one of\n\n"
+            f"{_table({name: _first_line(name) for name in RECIPE_NAMES})}\n\n"
             "transformer-lite train RECIPE --help shows the options.",
             asked_for=bool(words),
         )
     name, *options = words
     if name.startswith("-"):
         raise ValueError(f"the recipe comes before the options, such as {name}")
-    recipe = _as_options(load_recipe(name))
+    recipe = as_options(load_recipe(name))
     defaults = Training(out=Path("runs", Path(name).stem), recipe=recipe)
-    program = f"transformer-lite train {name}"
-    chosen = tyro.cli(Training, prog=program, args=options, default=defaults)
+    chosen = _read(Training, f"train {name}", options, default=defaults)
     recipe = recipe_from_dict(asdict(chosen.recipe) | {"data": str(chosen.recipe.data)})
     from transformer_lite.parsing.evaluation import validation_samples
     from transformer_lite.training.run import train_recipe
@@ -104,28 +106,32 @@ def train(words: Sequence[str]) -> None:
         print(f"{chosen.out}: complete, at step {recipe.train.max_steps:,}")
 
 
-def _as_options(config: Any) -> Any:
+def as_options(config: Any, shown: Collection[str] | None = None) -> Any:
     """Return a configuration that tyro may change without checks, value by value.
 
     `recipe_from_dict` checks it as a whole. Its help does without None, which means
-    what the help says of the default, and without the vocabulary's size, which the data
-    has.
+    what the help says of the default.
+
+    Args:
+        shown: Fields that are options; by default all but the vocabulary's size, which
+            the data has.
     """
     hints = get_type_hints(type(config))
+    kept = hints.keys() - {"vocab_size"} if shown is None else shown
     for name, hint in hints.items():
-        if type(None) in get_args(hint):
-            shown = arg(
+        if name not in kept and not is_dataclass(hint):
+            hints[name] = tyro.conf.SuppressFixed[tyro.conf.Fixed[hint]]
+        elif type(None) in get_args(hint):
+            described = arg(
                 metavar=get_args(hint)[0].__name__.upper(),
                 help_behavior_hint=lambda default: (
                     "" if default == "None" else f"(default: {default})"
                 ),
             )
-            hints[name] = Annotated[hint, shown]
-    if "vocab_size" in hints:
-        hints["vocab_size"] = tyro.conf.Suppress[int]
+            hints[name] = Annotated[hint, described]
     body = {"__annotations__": hints, "__post_init__": lambda self: None}
     values = {
-        name: _as_options(value) if is_dataclass(value) else value
+        name: as_options(value, shown) if is_dataclass(value) else value
         for name, value in vars(config).items()
     }
     return type(type(config).__name__, (type(config),), body)(**values)
@@ -265,8 +271,8 @@ def translate(
             blocks = _with_notes(blocks, translator.tokenizer)
         outputs = translator.stream(blocks, warn, n_best or 1)
         # On a terminal a progress bar would come between the lines of the output.
-        quiet = target.isatty() or not sys.stderr.isatty()
-        outputs = tqdm(outputs, unit="line", delay=5, disable=quiet)
+        quiet = target.isatty()
+        outputs = Progress(outputs, unit="line", delay=5, disable=quiet)
         for number, best in enumerate(outputs):
             for text, log_prob, score in best:
                 if n_best:
@@ -316,8 +322,9 @@ def evaluate(
     from transformer_lite.precision import memory_error_on_full_gpu
     from transformer_lite.training.step import validate
 
+    if not data and not recipe.data.exists():
+        raise ValueError(_how_to_prepare(folder, run))
     corpus = PreparedCorpus(data or recipe.data)
-    corpus.require_intact()
     _require_vocabulary(folder, corpus)
     sources, references = corpus.text(split)
     sides, language = corpus.ids(split), corpus.languages[1]
@@ -402,8 +409,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             train(words)  # which ends by signals in its own way
         else:
             with _signals_as_interrupts():
-                config = (FlagCreatePairsOff,)
-                tyro.cli(verbs[name], prog=program, args=words, config=config)
+
+                @wraps(verbs[name])  # tyro reads all options before the work begins
+                def work(*given: Any, **options: Any) -> Callable[[], None]:
+                    return partial(verbs[name], *given, **options)
+
+                _read(work, name, words, config=(FlagCreatePairsOff,))()
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
@@ -418,12 +429,61 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
 
 
+def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:
+    """Return what tyro reads from a command's words.
+
+    Raises:
+        ValueError: In place of tyro's boxed error, an option is unknown, missing or
+            wrong.
+        SystemExit: The help was asked for.
+    """
+    program = f"transformer-lite {command}"
+    read = partial(tyro.cli, what, prog=program, **options)
+
+    def said(words: Sequence[str]) -> str:
+        streams = redirect_stdout(text := io.StringIO()), redirect_stderr(text)
+        with streams[0], streams[1], suppress(SystemExit):
+            read(args=words)
+        return text.getvalue()
+
+    try:
+        with redirect_stderr(io.StringIO()):
+            return read(args=words)
+    except SystemExit as ended:
+        if not ended.code:
+            raise
+    known = re.findall(r"(?<!\S)--[a-z][\w.-]*", said(["--help"]))
+    for word in words:
+        name = word.partition("=")[0].replace("_", "-")
+        if name.startswith("--") and name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"see {program} --help"
+            raise ValueError(f"unknown option {word}; {hint}")
+    # Below the title and a rule: the error, and after another rule or a gap the rest.
+    *_, error = re.split(r"-{5,} *\n|\n *\n", said(words))[:2]
+    if missing := re.findall(r"^ {6}(\S.*?) *\n((?: {10}.*(?:\n|$))+)", error, re.M):
+        names = (
+            n if n[0] == "-" else f"{n} ({' '.join(t.split())})" for n, t in missing
+        )
+        error = f"missing {', '.join(names)}".replace(". (required))", ")")
+    raise ValueError(f"{' '.join(error.split()).rstrip('.')}; see {program} --help")
+
+
+def _table(rows: dict[str, str]) -> str:
+    width = max(map(len, rows))
+    return "\n".join(f"  {name:{width}}  {text}" for name, text in rows.items())
+
+
+def _first_line(recipe: str) -> str:
+    """Return what a recipe says of itself first."""
+    return (RECIPES / f"{recipe}.toml").read_text("utf-8").split("\n")[0][2:]
+
+
 def _overview(verbs: dict[str, Callable[..., None]]) -> str:
-    width = max(map(len, verbs))
-    lines = [f"  {n:{width}}  {v.__doc__.splitlines()[0]}" for n, v in verbs.items()]
+    table = _table({name: v.__doc__.splitlines()[0] for name, v in verbs.items()})
     recipes, models = ", ".join(RECIPE_NAMES), ", ".join(MODEL_NAMES)
-    lines += [f"\nrecipes: {recipes}", f"trained models: {models}"]
-    return "\n".join(["VERB …   (VERB --help)\n", *lines])
+    names = f"recipes: {recipes}\ntrained models: {models}"
+    return f"VERB …   (VERB --help)\n\n{table}\n\n{names}"
 
 
 @contextmanager
@@ -467,6 +527,20 @@ def _files_of(run: RunFolder, search: SearchOptions) -> list[Path]:
     files = [run.config, run.tokenizer, run.corpus, run.metrics, run.events, run.lock]
     weights = search.weights or run.checkpoints
     return [*files, run.checkpoints, weights, run.recipe().data]
+
+
+def _how_to_prepare(name: Path, run: RunFolder) -> str:
+    """Say which data a run was trained on, and how to have it."""
+    record, out = run.training_data(), run.recipe().data
+    corpus, (source, target) = record.get("corpus", "files"), record["languages"]
+    command = f"prepare {corpus} --source {source} --target {target}"
+    if corpus in ("files", "trees"):  # of the user's own
+        command = f"prepare-{corpus} …"
+    return (
+        f"{out}: no such folder in {Path.cwd()}; {name} was trained on {corpus}: make "
+        f"it with `transformer-lite {command} --vocabulary {name} --out {out}`, or "
+        "name it with --data"
+    )
 
 
 def _require_vocabulary(name: Path, corpus: Any) -> None:

@@ -5,6 +5,7 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/package/test_tokenizer.py
 """
 
+import hashlib
 import io
 import re
 import unicodedata
@@ -56,6 +57,7 @@ class Tokenizer:
         vocab_size: int,
         vocab_sentences: int = VOCAB_SENTENCES,
         symbols: Iterable[str] = (),
+        is_most: bool = False,
     ) -> "Tokenizer":
         """Learn a tokenizer from lines of the training data.
 
@@ -65,6 +67,7 @@ class Tokenizer:
                 of this size is drawn, always the same one.
             symbols: Words that are one token each, such as the brackets of trees
                 (Section 6.3). A longer word is split after such a beginning.
+            is_most: Learn fewer tokens where the lines have too little text.
 
         Raises:
             ValueError: The lines have too little text for `vocab_size`, or too many
@@ -79,6 +82,7 @@ class Tokenizer:
                     f"{name} = {value} is impossible; give at least {least}"
                 )
         sample, model = _sample(lines, vocab_sentences), io.BytesIO()
+        symbols = list(symbols)
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(sample),
@@ -100,25 +104,34 @@ class Tokenizer:
                 minloglevel=2,
             )
         except RuntimeError as error:
+            most = re.search(r"to a value <= (\d+)", str(error))
+            if is_most and most:
+                return cls.train(sample, int(most[1]), vocab_sentences, symbols)
             raise ValueError(_explain(str(error), vocab_size)) from error
         return cls(model.getvalue())
 
     @classmethod
-    def load(cls, path: Path) -> "Tokenizer":
+    def load(cls, path: Path, sha256: str | None = None) -> "Tokenizer":
         """Load the tokenizer saved at `path`.
 
+        Args:
+            sha256: The file's checksum, if it was recorded.
+
         Raises:
-            ValueError: There is no sentencepiece model at `path`.
+            ValueError: There is no sentencepiece model at `path`, or another one.
         """
         try:
-            tokenizer = cls(path.read_bytes())
+            content = path.read_bytes()
+            if sha256 not in (None, hashlib.sha256(content).hexdigest()):
+                raise RuntimeError("its checksum is not the one in corpus.json")
+            tokenizer = cls(content)
             if not tokenizer.vocab_size:
                 raise RuntimeError("no tokens")
         except FileNotFoundError:
             raise ValueError(f"{path}: no such tokenizer; {REMEDY}") from None
         except RuntimeError as error:
             raise ValueError(
-                f"{path}: not a sentencepiece model ({error}); {REMEDY}"
+                f"{path}: damaged, or another file ({error}); {REMEDY}"
             ) from error
         return tokenizer
 

@@ -10,7 +10,9 @@ Tests: tests/course/test_checks.py
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import combinations
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +77,22 @@ def require_equal(
     require(finite, f"{what} holds values that are not finite (inf or nan).")
     apart = (result.detach().double() - expected.double()).abs().max()
     raise MistakeError(f"{what} differs from the book's by up to {apart:.2g}.")
+
+
+def with_pairs(
+    compute: Callable[..., Tensor], changes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Tensor]:
+    """Return what each mistake gives, and then each two of them together.
+
+    Args:
+        compute: Gives the result, with changed steps as keyword arguments.
+        changes: The steps that each mistake changes.
+    """
+    wrong = {sentence: compute(**steps) for sentence, steps in changes.items()}
+    for (one, steps), (other, others) in combinations(changes.items(), 2):
+        if not steps.keys() & others.keys():
+            wrong[f"Two mistakes. {one} {other}"] = compute(**steps, **others)
+    return wrong
 
 
 def require_shape(what: str, result: Tensor, expected: Tensor) -> None:

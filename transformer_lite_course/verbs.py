@@ -19,10 +19,16 @@ from typing import Annotated
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from transformer_lite.config import Recipe, load_recipe
+from transformer_lite.cli import as_options
+from transformer_lite.config import load_recipe, recipe_from_dict
 from transformer_lite_course.parts import PARTS, place_of, write_skeleton
 
 SECONDS_BETWEEN_LOOKS = 0.3
+
+_MODEL = ("num_layers", "d_model", "d_ff", "num_heads", "dropout")
+_TRAINING = ("seed", "max_steps", "batch_tokens", "warmup_steps", "rate_scale")
+OPTIONS = as_options(load_recipe("toy"), (*_MODEL, *_TRAINING, "label_smoothing"))
+"""The recipe toy with those settings as options that count here."""
 
 
 def exercise(folder: Positional[Path], /) -> None:
@@ -78,6 +84,11 @@ def grade(
         sys.exit(any(grade.state != "holds" for grade in grades))
     times = _times_saved(folder)
     all_hold = _print_grades(folder, names)
+    if watch:
+        watched = ", ".join(str(folder / f"{name}.py") for name in names)
+        print(
+            f"watching {watched}: save one to check it again; Ctrl-C ends", flush=True
+        )
     while watch:
         time.sleep(SECONDS_BETWEEN_LOOKS)
         before, times = times, _times_saved(folder)
@@ -115,12 +126,11 @@ def train_parts(
     folder: Positional[Path],
     /,
     *,
-    recipe: Annotated[Recipe, arg(name="")] = load_recipe("toy"),  # noqa: B008  (frozen)
+    recipe: Annotated[type(OPTIONS), arg(name="")] = OPTIONS,
 ) -> None:
     """Train the Transformer of your parts on the toy corpus, and watch it translate.
 
-    No run is kept. Of the settings only the model's count, and seed, max_steps,
-    batch_tokens, warmup_steps, rate_scale and label_smoothing of the training.
+    No run is kept.
 
     Args:
         folder: Your files, as `exercise` has written them.
@@ -132,7 +142,7 @@ def train_parts(
     from transformer_lite_course.toy_training import train
 
     try:
-        train(folder, recipe)
+        train(folder, recipe_from_dict(asdict(recipe) | {"data": str(recipe.data)}))
     except NotImplementedError as error:
         place = place_of(error, folder)
         raise ValueError(f"{place}: this function is not written yet") from error

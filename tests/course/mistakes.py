@@ -22,6 +22,7 @@ MISTAKES = {
         ("math.sqrt(query.size(-1))", "query.size(-1)", "divided by d_k"),
         ("scores / math.sqrt(", "scores * math.sqrt(", "multiplied by √d_k"),
         ("query.size(-1)", "key.size(-2)", "number of keys"),
+        ("query.size(-1)", "value.size(-1)", "root of d_v"),
         ("masked_fill(~mask", "masked_fill(mask", "wrong way round"),
         ("if mask is not None", "if False", "mask has no effect"),
         ("scores.masked_fill(~mask, -math.inf)", "scores * mask", "become 0"),
@@ -221,3 +222,14 @@ MISTAKES = {
     ),
 }
 # fmt: on
+
+PAIRS = [
+    ("attention", "not scaled", "logarithms"),
+    ("attention", "root of d_v", "no softmax"),
+    ("heads", "cut out by view alone", "query is not projected"),
+    ("heads", "w_o", "values come from w_k"),
+    ("positions", "Every channel is a sine", "begin at 1"),
+    ("model", "source has no positions", "into the future"),
+    ("model", "decoder sees the source's padding", "ends in a softmax"),
+]
+"""A part, and two of its mistakes that are made together."""

@@ -1,7 +1,7 @@
 """Every well-known mistake is caught, by its name; right code passes in any style."""
 
 import pytest
-from course.mistakes import MISTAKES
+from course.mistakes import MISTAKES, PAIRS
 from loading import ROOT
 
 from transformer_lite_course.checks import CHECKS
@@ -53,3 +53,16 @@ def test_a_mistake_is_called_by_its_name(part, right, wrong, named, tmp_path):
     source = (SOLUTIONS / f"{part}.py").read_text("utf-8")
     assert right in source
     assert named in sentence_about(part, source.replace(right, wrong), tmp_path)
+
+
+@pytest.mark.parametrize(("part", "one", "other"), PAIRS)
+def test_two_mistakes_are_both_named(part, one, other, tmp_path):
+    source = (SOLUTIONS / f"{part}.py").read_text("utf-8")
+    for name in (one, other):
+        right, wrong = next(case[:2] for case in MISTAKES[part] if case[2] == name)
+        assert right in source
+        source = source.replace(right, wrong)
+    sentence = sentence_about(part, source, tmp_path)
+    assert sentence.startswith("Two mistakes. ")
+    assert one in sentence
+    assert other in sentence

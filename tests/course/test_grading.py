@@ -272,6 +272,17 @@ def test_the_books_parts_stand_in_where_nothing_is_written(parts, small, capfd):
     assert "yours: nothing yet" in capfd.readouterr().out
 
 
+def test_only_settings_that_count_are_options(parts, capfd):
+    with pytest.raises(SystemExit):
+        main(["train-parts", "--help"])
+    offered = re.findall(r" --[\w.-]+", capfd.readouterr().out)
+    assert len(offered) == 5 + 6 + 1  # of the model, of the training, and --help
+    with pytest.raises(SystemExit) as ended:
+        main(["train-parts", str(parts), "--data", "mine"])
+    assert ended.value.code == 2
+    assert "error: unknown option --data; " in capfd.readouterr().err
+
+
 def test_training_names_the_function_that_is_not_written(parts, small, capfd):
     source = (SOLUTIONS / "schedule.py").read_text("utf-8")
     begun = source.replace("    total, tokens = 0, 0", "    raise NotImplementedError")
@@ -290,7 +301,8 @@ def test_saving_a_file_grades_it_again(parts, tmp_path):
             [*command, "masks", "--watch"], stdout=file, cwd=ROOT
         )
     try:
-        _wait_for(log, "not written")
+        _wait_for(log, f"watching {parts}/masks.py: save one to check it again; Ctrl-C")
+        assert "not written" in log.read_text()
         shutil.copy(SOLUTIONS / "masks.py", parts)
         _wait_for(log, "holds")
     finally:

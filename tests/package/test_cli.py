@@ -97,13 +97,19 @@ def test_prepare_says_what_it_wrote_and_what_it_left_out(tmp_path, capsys):
     assert PreparedCorpus(tmp_path / "data").sizes == {"train": 60, "valid": 5}
 
 
-@pytest.mark.parametrize(("given", "size"), [([], 37_000), (["--vocab-size", 99], 99)])
-def test_wmt14_has_the_papers_vocabulary(tmp_path, monkeypatch, capsys, given, size):
+def test_a_vocabulary_is_smaller_for_little_text_unless_its_size_is_asked_for(
+    tmp_path, monkeypatch, capsys
+):
     pairs = [SentencePair(line, line) for line in sentences(60)]
-    corpus = Corpus("wmt14", dict.fromkeys(("train", "valid"), pairs))
+    corpus = Corpus("wmt14", dict.fromkeys(("train", "valid"), pairs), ("en", "de"))
     monkeypatch.setattr("transformer_lite.data.verbs.load_corpus", lambda *_: corpus)
-    shown = fails(capsys, "prepare", "wmt14", "--out", tmp_path / "data", *given)
-    assert f"vocab_size = {size} (--vocab-size) does not fit this corpus" in shown
+    command = ["prepare", "wmt14", "--out", tmp_path / "data"]
+    shown = fails(capsys, *command, "--vocab-size", 37_000)
+    most = re.search(r"37000 \(--vocab-size\) does not .* at most (\d+)", shown)
+    run(*command)
+    shown = capsys.readouterr().out
+    assert f"60 valid pairs, {most[1]} tokens in the vocabulary\n" in shown
+    assert "the text is too little for 37,000 tokens: these are all\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -319,6 +325,22 @@ def test_evaluate_shows_and_writes_the_same_scores(trained, data, tmp_path, caps
     assert "|tok:char|" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("multi30k_en_de", "prepare multi30k --source en --target de --vocabulary"),
+        ("craft_parser", "prepare-trees … --vocabulary craft_parser --out data/craft"),
+    ],
+)
+def test_evaluate_says_how_to_have_the_data_of_a_model(
+    tmp_path, monkeypatch, capsys, name, command
+):
+    monkeypatch.chdir(tmp_path)
+    shown = fails(capsys, "evaluate", name)
+    assert f"data/{name}: no such folder in {tmp_path}; {name} was trained" in shown
+    assert f"make it with `transformer-lite {command}" in shown
+
+
 def test_evaluate_takes_pairs_longer_than_a_batch(trained, data, tmp_path):
     longest = 1 + max(int(s.lengths.max()) for s in PreparedCorpus(data).ids("test"))
     copy = shutil.copytree(trained, tmp_path / "run")
@@ -441,10 +463,23 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
         ("tranlsate", 2, 'error: no verb "tranlsate"; did you mean translate?'),
         ("--help", 0, "recipes: multi30k_de, "),
         ("--help", 0, "trained models: craft_parser, multi30k_en_de"),
-        ("prepare toy --ou x", 2, "Unrecognized options"),
-        ("train --help", 0, "RECIPE is a .toml file or one of"),
+        ("prepare toy --ou x", 2, "error: unknown option --ou; did you mean --out?"),
+        (
+            "prepare tyo --out x",
+            2,
+            "error: invalid choice 'tyo' for argument 'corpus'.",
+        ),
+        (
+            "prepare-files --out x --source en",
+            2,
+            "error: missing --target STR, --train",
+        ),
+        ("translate", 2, "error: missing PATH (The run's folder, or a model of the"),
+        ("train toy --trian.seed=3", 2, "--trian.seed=3; did you mean --train.seed?"),
+        ("train toy --model.vocab-size 9", 2, "unknown option --model.vocab-size; "),
+        ("train --help", 0, "toy            A small model that learns the toy grammar"),
         ("train --num-heads 2 toy", 2, "the recipe comes before the options"),
-        ("train toy --train.seed x", 2, "--train.seed"),
+        ("train toy --train.seed x", 2, "error: Error parsing --train.seed: invalid"),
         ("train toy --train.max-steps 0", 2, "max_steps = 0 is impossible"),
         ("train toy --model.positions no", 2, "'sinusoidal', 'learned'"),
         ("train toy --help", 0, "--model.num-layers INT"),
@@ -457,6 +492,8 @@ def test_a_command_is_answered_without_a_traceback(capsys, words, status, messag
         assert ends(*words.split()) == status
     shown = capsys.readouterr()
     assert message in (shown.err if status else shown.out)
+    if "error: " in shown.err:
+        assert shown.err.count("\n") == 1
 
 
 def test_want_of_memory_is_one_line_and_our_mistakes_show(begun, capsys, monkeypatch):

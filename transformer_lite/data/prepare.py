@@ -12,11 +12,10 @@ from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 
-from tqdm import tqdm
-
 from transformer_lite.data.corpora import Corpus, SentencePair, UnusablePair
 from transformer_lite.data.store import SIDES, fingerprint_of, side_writer
-from transformer_lite.runs.files import renamed_when_whole
+from transformer_lite.runs.files import renamed_when_whole, sha256_of
+from transformer_lite.runs.progress import Progress
 from transformer_lite.tokenizer import Tokenizer
 
 TOO_LONG = "too long"
@@ -32,6 +31,7 @@ def prepare(
     max_length: int,
     skip_unusable: bool,
     tokenizer: Tokenizer | None = None,
+    is_most: bool = False,
 ) -> None:
     """Train a tokenizer on the training split, and write every split as ids.
 
@@ -44,6 +44,7 @@ def prepare(
         skip_unusable: Leave out training pairs that cannot be used or are too long, and
             count them in `corpus.json`; otherwise they are an error.
         tokenizer: One that is taken instead, with its own size.
+        is_most: Learn a smaller vocabulary where there is too little text.
 
     Raises:
         ValueError: `out` exists, a pair cannot be used or is too long, or the
@@ -53,7 +54,7 @@ def prepare(
         too_long: set[int] = set()
         if tokenizer is None:
             tokenizer, too_long = _learned_vocabulary(
-                corpus, vocab_size, max_length, skip_unusable
+                corpus, vocab_size, max_length, skip_unusable, is_most
             )
         tokenizer.save(folder / "tokenizer.model")
         summary = {"corpus": corpus.name, "languages": corpus.languages}
@@ -64,6 +65,7 @@ def prepare(
             summary["pairs"][split] = size
             summary["left_out"] |= pairs.left_out
         summary["fingerprint"] = fingerprint_of(folder)
+        summary["sha256"] = {p.name: sha256_of(p) for p in sorted(folder.iterdir())}
         (folder / "corpus.json").write_text(json.dumps(summary, indent=2) + "\n")
 
 
@@ -88,9 +90,8 @@ class _UsablePairs:
 
     def numbered(self) -> Iterator[tuple[int, SentencePair]]:
         """Yield the pairs with their numbers in the corpus."""
-        pairs = tqdm(
-            self.corpus.splits[self.split], desc=self._task, unit="pair", disable=None
-        )
+        pairs = self.corpus.splits[self.split]
+        pairs = Progress(pairs, desc=self._task, unit="pair")
         for number, pair in enumerate(pairs, start=1):
             if isinstance(pair, UnusablePair):
                 self.leave_out(pair)
@@ -112,7 +113,7 @@ class _UsablePairs:
 
 
 def _learned_vocabulary(
-    corpus: Corpus, vocab_size: int, max_length: int, skip_unusable: bool
+    corpus: Corpus, vocab_size: int, max_length: int, skip_unusable: bool, is_most: bool
 ) -> tuple[Tokenizer, set[int]]:
     """Learn the vocabulary from the training pairs that are used.
 
@@ -127,7 +128,9 @@ def _learned_vocabulary(
         symbols = {symbol for pair in pairs for symbol in corpus.symbols(pair)}
         pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable, too_long)
         text = chain.from_iterable(map(corpus.encodable, pairs))
-        tokenizer = Tokenizer.train(text, vocab_size, symbols=sorted(symbols))
+        tokenizer = Tokenizer.train(
+            text, vocab_size, symbols=sorted(symbols), is_most=is_most
+        )
         if not skip_unusable:  # a pair that is too long will be an error
             return tokenizer, too_long
         pairs = _UsablePairs(corpus, "train", "lengths", skip_unusable, too_long)

@@ -11,19 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from transformer_lite.batching import Sequences
-from transformer_lite.runs.files import require_readable
+from transformer_lite.runs.files import require_readable, sha256_of
 from transformer_lite.tokenizer import Tokenizer
 
 SIDES = ("src", "tgt")
 IDS, OFFSETS = np.dtype("<i4"), np.dtype("<i8")
 """Number formats of ids, and of the offsets at which each sequence starts."""
-
-Side = TypeVar("Side", Sequences, list[str])
 
 
 def side_file(folder: Path, split: str, side: str, kind: str) -> Path:
@@ -60,40 +57,6 @@ def side_writer(
         yield add
 
 
-def load_sequences(folder: Path, split: str, side: str) -> Sequences:
-    """Load the ids of one side of a split, memory-mapped.
-
-    They take no memory until they are read, and processes on one machine share them.
-
-    Raises:
-        ValueError: The files are missing or damaged.
-        OSError: A file cannot be read.
-    """
-    path, places = (side_file(folder, split, side, kind) for kind in ("ids", "offsets"))
-    try:
-        for file in (path, places):
-            require_readable(file)
-        ids = np.memmap(path, IDS, mode="r")
-        offsets = np.fromfile(places, OFFSETS)
-    except (FileNotFoundError, ValueError) as error:
-        raise _damaged(path, str(error)) from error
-    bounds = [*offsets[:1], *offsets[-1:]]
-    if bounds != [0, len(ids)] or (np.diff(offsets) < 0).any():
-        raise _damaged(path, "it does not fit its .offsets")
-    return Sequences(ids, offsets)
-
-
-def load_lines(folder: Path, split: str, side: str) -> list[str]:
-    r"""Load one side's sentences, divided by "\n"; errors as for `load_sequences`."""
-    path = side_file(folder, split, side, "txt")
-    try:
-        require_readable(path)
-        text = path.read_bytes().decode("utf-8")
-    except (FileNotFoundError, UnicodeDecodeError) as error:
-        raise _damaged(path, str(error)) from error
-    return text.removesuffix("\n").split("\n")
-
-
 def fingerprint_of(folder: Path) -> str:
     """Return a checksum of the training data's ids, equal for equal data."""
     checksum = 0
@@ -105,16 +68,14 @@ def fingerprint_of(folder: Path) -> str:
 
 
 class PreparedCorpus:
-    """A folder that `prepare` wrote.
+    """A folder that `prepare` wrote; each file's checksum is compared when it is read.
 
     Raises:
-        ValueError: The folder is missing or incomplete.
+        ValueError: The folder is missing or incomplete, or its vocabulary has changed.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.vocabulary = folder / "tokenizer.model"
-        """The file of the vocabulary."""
         try:
             summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             source, target = summary["languages"]
@@ -128,6 +89,8 @@ class PreparedCorpus:
             """Codes of the source's and the target's language; empty if unknown."""
             self.fingerprint: str = summary["fingerprint"]
             """A checksum of the training data's ids, equal for equal data."""
+            self.sha256: dict[str, str] = dict(summary["sha256"])
+            """Of every other file."""
         except (OSError, ValueError, KeyError, TypeError) as error:
             if (folder / "config.json").exists():
                 problem = "a run; with --data name the folder that `prepare` wrote"
@@ -136,62 +99,52 @@ class PreparedCorpus:
                 problem = f"no such folder{here}; make it with `prepare`, or name "
                 problem += "another one with --data"
             else:
-                problem = "not a prepared corpus; run `prepare` with a new --out, or "
-                problem += "name another one with --data"
+                problem = "not a prepared corpus, or by an earlier version; run "
+                problem += "`prepare` with a new --out, or name another with --data"
             raise ValueError(f"{folder}: {problem}") from error
-        self.tokenizer = Tokenizer.load(self.vocabulary)
+        self.vocabulary = folder / "tokenizer.model"
+        """The file of the vocabulary."""
+        checksum = self.sha256.get(self.vocabulary.name)
+        self.tokenizer = Tokenizer.load(self.vocabulary, checksum)
 
     def ids(self, split: str) -> tuple[Sequences, Sequences]:
-        """Return source and target ids of a split, memory-mapped.
+        """Return source and target ids of a split.
+
+        They are memory-mapped: they take no memory until they are used, and processes
+        on one machine share them.
 
         Raises:
-            ValueError: There is no such split, or its files are damaged.
+            ValueError: There is no such split, or a file is not as it was written.
+            OSError: A file cannot be read.
         """
-        return self._both_sides(split, load_sequences)
+
+        def load(side: str) -> Sequences:
+            ids, offsets = (
+                self._side(split, side, kind) for kind in ("ids", "offsets")
+            )
+            return Sequences(np.memmap(ids, IDS, "r"), np.fromfile(offsets, OFFSETS))
+
+        source, target = map(load, SIDES)
+        return source, target
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """Return source and target sentences of a split; errors are those of `ids`."""
-        return self._both_sides(split, load_lines)
+        paths = (self._side(split, side, "txt") for side in SIDES)
+        texts = (path.read_bytes().decode().removesuffix("\n") for path in paths)
+        source, target = (text.split("\n") for text in texts)
+        return source, target
 
-    def require_intact(self) -> None:
-        """Check what was stored against what is there, which reads all ids once.
-
-        Raises:
-            ValueError: The training data is not what `prepare` wrote, or a split has an
-                id that is not in the vocabulary.
-        """
-        for split in self.sizes:
-            for side, sentences in zip(SIDES, self.ids(split), strict=True):
-                ids, size = sentences.ids, self.tokenizer.vocab_size
-                if ids.min() < 0 or ids.max() >= size:
-                    raise _damaged(
-                        side_file(self.folder, split, side, "ids"),
-                        f"has ids from {ids.min()} to {ids.max()}, the vocabulary from "
-                        f"0 to {size - 1}",
-                    )
-        if fingerprint_of(self.folder) != self.fingerprint:
-            raise _damaged(
-                self.folder,
-                "the training data's checksum is not the fingerprint in corpus.json",
-            )
-
-    def _both_sides(
-        self, split: str, load: Callable[[Path, str, str], Side]
-    ) -> tuple[Side, Side]:
+    def _side(self, split: str, side: str, kind: str) -> Path:
+        """Return where a side of a split lies, if it is as it was written."""
         if split not in self.sizes:
             known = ", ".join(self.sizes)
             raise ValueError(f'{self.folder}: no split "{split}"; name one of {known}')
-        source, target = (load(self.folder, split, side) for side in SIDES)
-        for side, sentences in zip(SIDES, (source, target), strict=True):
-            if len(sentences) != self.sizes[split]:
-                raise _damaged(
-                    self.folder / f"{split}.{side}",
-                    f"has {len(sentences):,} sentences and not {self.sizes[split]:,}",
-                )
-        return source, target
-
-
-def _damaged(path: Path, reason: str) -> ValueError:
-    return ValueError(
-        f"{path}: damaged ({reason}); delete the folder and run `prepare` again"
-    )
+        path = side_file(self.folder, split, side, kind)
+        if path.exists():
+            require_readable(path)
+            if sha256_of(path) == self.sha256.get(path.name):
+                return path
+        raise ValueError(
+            f"{path}: missing, or changed since `prepare` wrote it; delete the folder "
+            "and run `prepare` again"
+        )

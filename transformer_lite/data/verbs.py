@@ -29,7 +29,8 @@ class Preparation:
     """The vocabulary, and which pairs are used."""
 
     vocab_size: int | None = None
-    """Size of the vocabulary: 8000, for toy 500, multi30k 4000, wmt14 37000."""
+    """Size of the vocabulary: 8000, for toy 500, multi30k 4000, wmt14 37000, or as many
+    tokens as little text gives."""
     vocabulary: str | None = None
     """A run or trained model, whose vocabulary is taken, to score or train it on."""
     max_length: int = 256
@@ -49,23 +50,27 @@ class Preparation:
         require_new(out)
         tokenizer = None
         if self.vocabulary:
-            if self.vocab_size:
+            if self.vocab_size is not None:
                 raise ValueError("--vocabulary has a size already; remove --vocab-size")
             run = find_run(self.vocabulary)
             run.recipe()  # raises an error where there is no run
-            tokenizer = Tokenizer.load(run.tokenizer)
+            checksum = run.training_data().get("tokenizer_sha256")
+            tokenizer = Tokenizer.load(run.tokenizer, checksum)
         corpus = get()
         from transformer_lite.data.prepare import prepare as write_corpus
         from transformer_lite.data.store import PreparedCorpus
 
-        vocab_size = self.vocab_size or VOCAB_SIZES.get(corpus.name, VOCAB_SIZE)
-        write_corpus(
-            corpus, out, vocab_size, self.max_length, self.skip_unusable, tokenizer
-        )
+        vocab_size, is_most = self.vocab_size, self.vocab_size is None
+        if is_most:
+            vocab_size = VOCAB_SIZES.get(corpus.name, VOCAB_SIZE)
+        options = (self.max_length, self.skip_unusable, tokenizer, is_most)
+        write_corpus(corpus, out, vocab_size, *options)
         written = PreparedCorpus(out)
         sizes = ", ".join(f"{size:,} {split}" for split, size in written.sizes.items())
-        vocab_size = written.tokenizer.vocab_size
-        print(f"{out}: {sizes} pairs, {vocab_size:,} tokens in the vocabulary")
+        learned = written.tokenizer.vocab_size
+        print(f"{out}: {sizes} pairs, {learned:,} tokens in the vocabulary")
+        if not tokenizer and learned < vocab_size:
+            print(f"the text is too little for {vocab_size:,} tokens: these are all")
         if written.left_out:
             counts = (f"{n:,} {problem}" for problem, n in written.left_out.items())
             print(f"training pairs left out: {', '.join(counts)}")

@@ -99,7 +99,8 @@ class Translator:
         recipe = folder.recipe()
         model = Transformer(recipe.model)
         load_weights(model, Path(weights or folder.default_weights()))
-        tokenizer = Tokenizer.load(folder.tokenizer)
+        checksum = folder.training_data().get("tokenizer_sha256")
+        tokenizer = Tokenizer.load(folder.tokenizer, checksum)
         if tokenizer.vocab_size != recipe.model.vocab_size:
             raise ValueError(
                 f"{folder.tokenizer}: has {tokenizer.vocab_size:,} tokens, and the "

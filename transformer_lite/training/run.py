@@ -83,7 +83,6 @@ def train_recipe(
     ):
         with processes.all_or_none():
             corpus = PreparedCorpus(recipe.data)
-            corpus.require_intact()
             recipe = replace(recipe, model=_with_vocabulary_of(corpus, recipe.model))
             config = recipe.train
             stream = BatchStream(
@@ -168,6 +167,7 @@ def _open_run(
     # A sentence of about 40 letters, which the run's page opens with.
     example = min(corpus.text("valid")[0], key=lambda text: abs(len(text) - 40))
     record = data | {"languages": corpus.languages, "example": example}
+    record["tokenizer_sha256"] = corpus.sha256[corpus.vocabulary.name]
     if initial:
         name = recipe.begin_with
         record["begin_with"] = {"run": name, "sha256": sha256_of(initial)}

@@ -27,6 +27,7 @@ from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
 from transformer_lite.precision import choose_precision, peak_tflops, tf32_if_chosen
 from transformer_lite.runs.folder import Metrics, RunFolder
+from transformer_lite.runs.progress import Progress
 from transformer_lite.runs.weights import save_weights, weights_of
 from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.distributed import ONE_CPU, Processes
@@ -107,7 +108,7 @@ class Trainer:
             processes.device.type, enabled=self.precision == "fp16"
         )
         self.state = TrainingState(model, config, scaler)
-        self._bar = tqdm(disable=True)
+        self._bar = Progress(disable=True)
         self._last_save = time.monotonic()
 
     def train(self) -> bool:
@@ -132,7 +133,7 @@ class Trainer:
             tf32_if_chosen(self.precision),
             self.metrics,
             self._compiled_layers(),
-            tqdm(
+            Progress(
                 total=self.config.max_steps,
                 initial=self.state.step,
                 unit="step",

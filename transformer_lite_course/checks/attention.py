@@ -8,6 +8,7 @@ Tests: tests/course/test_checks.py
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,11 @@ from transformer_lite_course.comparison import (
     require_equal,
     require_gradients,
     unchanged,
+    with_pairs,
 )
+
+Change = Callable[[Tensor], Tensor]
+"""A step of the computation, right or wrong."""
 
 # fmt: off
 # Attention
@@ -34,6 +39,7 @@ NOT_SCALED = "The scores are not scaled; divide them by √d_k."
 SCALED_BY_D_K = "The scores are divided by d_k; divide them by its square root."
 MULTIPLIED = "The scores are multiplied by √d_k; divide them by it."
 SCALED_BY_KEYS = "The scale is the root of the number of keys; it is that of d_k, the width of a query."
+SCALED_BY_D_V = "The scale is the root of d_v, the width of a value; it is that of d_k, the width of a query."
 SCALED_LATE = "The scale comes after the softmax; divide the scores, before it."
 NO_SOFTMAX = "There is no softmax; the weights of a query must be positive and sum to 1."
 LOG_SOFTMAX = "The weights are logarithms; take softmax, not log_softmax."
@@ -93,7 +99,7 @@ def check_attention(part: ModuleType) -> None:
         with unchanged(query=query, key=key, value=value):
             pair = attend(query, key, value, allowed)
         require(isinstance(pair, tuple) and len(pair) == 2, NO_PAIR)
-        wrong = _wrong_weights(query, key, allowed)
+        wrong = _wrong_weights(query, key, value, allowed)
         wrong_sums = {sentence: weights @ value for sentence, weights in wrong.items()}
         require_equal("The tensor of weights", pair[1], expected[1], wrong)
         require_equal("The tensor of weighted sums", pair[0], expected[0], wrong_sums)
@@ -112,37 +118,45 @@ def check_attention(part: ModuleType) -> None:
 
 
 def _wrong_weights(
-    query: Tensor, key: Tensor, mask: Tensor | None
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> dict[str, Tensor]:
     """Return the weights that well-known mistakes give."""
-    products = query @ key.transpose(-2, -1)
     d_k, root = query.size(-1), math.sqrt(query.size(-1))
-    scores = products / root
-    allowed = torch.ones(3, 5, dtype=torch.bool) if mask is None else mask
 
-    def softmax(scores: Tensor, hidden: Tensor = ~allowed, axis: int = -1) -> Tensor:
-        return scores.masked_fill(hidden, -math.inf).softmax(axis)
+    def hide(scores: Tensor, value: float = -math.inf) -> Tensor:
+        return scores if mask is None else scores.masked_fill(~mask, value)
 
-    wrong = {
-        OVER_QUERIES: softmax(scores, axis=-2),
-        NOT_SCALED: softmax(products),
-        SCALED_BY_D_K: softmax(products / d_k),
-        MULTIPLIED: softmax(products * root),
-        SCALED_BY_KEYS: softmax(products / math.sqrt(key.size(-2))),
-        SCALED_LATE: softmax(products) / root,
-        NO_SOFTMAX: scores.masked_fill(~allowed, -math.inf),
-        LOG_SOFTMAX: softmax(scores).log(),
+    softmax = partial(torch.softmax, dim=-1)
+
+    def weights(
+        scale: float = root,
+        hide: Change = hide,
+        normalize: Change = softmax,
+        after: Change = torch.clone,
+    ) -> Tensor:
+        return after(normalize(hide(query @ key.transpose(-2, -1) / scale)))
+
+    changes = {
+        OVER_QUERIES: {"normalize": partial(torch.softmax, dim=-2)},
+        NOT_SCALED: {"scale": 1},
+        SCALED_BY_D_K: {"scale": d_k},
+        MULTIPLIED: {"scale": 1 / root},
+        SCALED_BY_KEYS: {"scale": math.sqrt(key.size(-2))},
+        SCALED_BY_D_V: {"scale": math.sqrt(value.size(-1))},
+        SCALED_LATE: {"scale": 1, "after": lambda weights: weights / root},
+        NO_SOFTMAX: {"normalize": torch.clone},
+        LOG_SOFTMAX: {"normalize": partial(torch.log_softmax, dim=-1)},
     }
     if mask is not None:
-        wrong |= {
-            NOT_MASKED: scores.softmax(-1),
-            MASK_INVERTED: softmax(scores, hidden=mask),
-            MASKED_LATE: scores.softmax(-1) * mask,
-            MASKED_BY_0: (scores * mask).softmax(-1),
-            MASK_ADDED: (scores + mask).softmax(-1),
-            MASKED_NEAR_0: scores.masked_fill(~mask, -1e-9).softmax(-1),
+        changes |= {
+            NOT_MASKED: {"hide": torch.clone},
+            MASK_INVERTED: {"hide": lambda s: s.masked_fill(mask, -math.inf)},
+            MASKED_LATE: {"hide": torch.clone, "after": lambda w: w * mask},
+            MASKED_BY_0: {"hide": lambda scores: scores * mask},
+            MASK_ADDED: {"hide": lambda scores: scores + mask},
+            MASKED_NEAR_0: {"hide": partial(hide, value=-1e-9)},
         }
-    return wrong
+    return with_pairs(weights, changes)
 
 
 def check_masks(part: ModuleType) -> None:
@@ -262,23 +276,23 @@ def _wrong_heads(
         sums = scores.softmax(axis) @ use.cut(use.w_v(use.memory))
         return use.w_o(use.merge(sums))
 
-    wrong = {
-        CUT_BY_VIEW: attend(cut=cut_by_view),
-        ONLY_VIEWS: attend(cut=cut_by_view, merge=merge_by_view),
-        MERGED_BY_VIEW: attend(merge=merge_by_view),
-        INTERLEAVED: attend(cut=cut_interleaved, merge=merge_interleaved),
-        CUT_INTERLEAVED: attend(cut=cut_interleaved),
-        MERGED_INTERLEAVED: attend(merge=merge_interleaved),
-        NO_OUTPUT_MAP: attend(w_o=nn.Identity()),
-        NO_QUERY_MAP: attend(w_q=nn.Identity()),
-        FROM_QUERY: attend(memory=query, mask=None),
-        EXCHANGED: attend(w_k=book.w_v, w_v=book.w_k),
-        VALUES_BY_W_K: attend(w_v=book.w_k),
-        KEYS_BY_W_V: attend(w_k=book.w_v),
-        SCALED_BY_D_MODEL: attend(scale=d_model),
-        NOT_SCALED: attend(scale=1),
-        OVER_HEADS: attend(axis=1),
+    changes: dict[str, dict[str, Any]] = {
+        CUT_BY_VIEW: {"cut": cut_by_view},
+        ONLY_VIEWS: {"cut": cut_by_view, "merge": merge_by_view},
+        MERGED_BY_VIEW: {"merge": merge_by_view},
+        INTERLEAVED: {"cut": cut_interleaved, "merge": merge_interleaved},
+        CUT_INTERLEAVED: {"cut": cut_interleaved},
+        MERGED_INTERLEAVED: {"merge": merge_interleaved},
+        NO_OUTPUT_MAP: {"w_o": nn.Identity()},
+        NO_QUERY_MAP: {"w_q": nn.Identity()},
+        FROM_QUERY: {"memory": query, "mask": None},
+        EXCHANGED: {"w_k": book.w_v, "w_v": book.w_k},
+        VALUES_BY_W_K: {"w_v": book.w_k},
+        KEYS_BY_W_V: {"w_k": book.w_v},
+        SCALED_BY_D_MODEL: {"scale": d_model},
+        NOT_SCALED: {"scale": 1},
+        OVER_HEADS: {"axis": 1},
     }
     if mask is not None:
-        wrong |= {NOT_MASKED: attend(mask=None), MASK_INVERTED: attend(mask=~mask)}
-    return wrong
+        changes |= {NOT_MASKED: {"mask": None}, MASK_INVERTED: {"mask": ~mask}}
+    return with_pairs(attend, changes)

@@ -23,6 +23,7 @@ from transformer_lite_course.comparison import (
     require,
     require_equal,
     require_gradients,
+    with_pairs,
 )
 
 CONFIG = ModelConfig(
@@ -304,28 +305,39 @@ def check_positions(part: ModuleType) -> None:
     position = torch.arange(length).double()[:, None]
     exponent = torch.arange(0, width, 2).double() / width
 
-    def waves(angle: Tensor, even: Any = torch.sin, odd: Any = torch.cos) -> Tensor:
-        return torch.stack([even(angle), odd(angle)], -1).flatten(1)
+    interleaved = partial(torch.flatten, start_dim=1)
 
-    angle = position / 10_000**exponent
+    def waves(
+        start: int = 0,
+        power: Tensor = -exponent,
+        base: float = 10_000,
+        even: Any = torch.sin,
+        odd: Any = torch.cos,
+        order: Any = interleaved,
+    ) -> Tensor:
+        angle = (position + start) * base**power
+        return order(torch.stack([even(angle), odd(angle)], -1))
+
     each = position / 10_000 ** (torch.arange(width).double() / width)
     authors = torch.arange(width // 2).double() / (width / 2 - 1)
     is_even = torch.arange(width) % 2 == 0
-    wrong = {
-        SINES_FIRST: torch.cat([angle.sin(), angle.cos()], 1),
-        COSINES_EVEN: waves(angle, even=torch.cos, odd=torch.sin),
-        FREQUENCY_EACH: torch.where(is_even, each.sin(), each.cos()),
-        FROM_1: waves((position + 1) / 10_000**exponent),
-        EXPONENT_I: waves(position / 10_000 ** (exponent / 2)),
-        EXPONENT_4I: waves(position / 10_000 ** (2 * exponent)),
-        POSITION_MULTIPLIED: waves(position * 10_000**exponent),
-        BASE_1000: waves(position / 1_000**exponent),
-        ONLY_SINES: waves(angle, odd=torch.sin),
-        AUTHORS_CODE: waves(position / 10_000**authors),
-        TRANSPOSED: waves(angle).T,
+    changes = {
+        SINES_FIRST: {"order": lambda waves: waves.transpose(1, 2).flatten(1)},
+        COSINES_EVEN: {"even": torch.cos, "odd": torch.sin},
+        FROM_1: {"start": 1},
+        EXPONENT_I: {"power": -exponent / 2},
+        EXPONENT_4I: {"power": -2 * exponent},
+        POSITION_MULTIPLIED: {"power": exponent},
+        BASE_1000: {"base": 1_000},
+        ONLY_SINES: {"odd": torch.sin},
+        AUTHORS_CODE: {"power": -authors},
+        TRANSPOSED: {"order": lambda waves: waves.flatten(1).T},
     }
-    encoding = part.sinusoidal_encoding(length, width)
-    require_equal("The encoding", encoding, waves(angle), wrong)
+    wrong = {FREQUENCY_EACH: torch.where(is_even, each.sin(), each.cos())}
+    wrong |= with_pairs(waves, changes)
+    require_equal(
+        "The encoding", part.sinusoidal_encoding(length, width), waves(), wrong
+    )
 
 
 def check_model(part: ModuleType) -> None:
@@ -342,10 +354,16 @@ def check_model(part: ModuleType) -> None:
     src = torch.tensor([[5, 6, 7, 8, EOS], [9, 4, EOS, PAD, PAD]])
     tgt = torch.tensor([[BOS, 4, 8, 9], [BOS, 7, 5, 6]])
     expected = book(src, tgt)
-    without = partial(_logits_without, book, src, tgt)
-    wrong = {
-        MODEL_SOFTMAX: expected.softmax(-1),
-        MODEL_LOG_SOFTMAX: expected.log_softmax(-1),
+
+    def logits(after: Any = torch.clone, **left_out: None) -> Tensor:
+        return after(_logits_without(book, src, tgt, *left_out))
+
+    def without(*parts: str) -> dict[str, None]:
+        return dict.fromkeys(parts)
+
+    changes: dict[str, dict[str, Any]] = {
+        MODEL_SOFTMAX: {"after": partial(torch.softmax, dim=-1)},
+        MODEL_LOG_SOFTMAX: {"after": partial(torch.log_softmax, dim=-1)},
         NO_POSITIONS: without("source positions", "target positions"),
         NO_SOURCE_POSITIONS: without("source positions"),
         NO_TARGET_POSITIONS: without("target positions"),
@@ -356,6 +374,7 @@ def check_model(part: ModuleType) -> None:
         NO_ENCODER: without("encoder"),
         SIDE_BY_SIDE: without("last encoder layer for all"),
     }
+    wrong = with_pairs(logits, changes)
     require_equal("The tensor of logits", reader(src, tgt), expected, wrong)
     reader.train()
     first, *others = (reader(src, tgt) for _ in range(4))

@@ -11,7 +11,8 @@ import torch
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig
 from transformer_lite.inference.translator import Translator
 from transformer_lite.model import Transformer
-from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.files import sha256_of
+from transformer_lite.runs.folder import MODEL_NAMES, RunFolder, find_run
 from transformer_lite.runs.weights import read_weights, save_weights, weights_of
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer
 
@@ -198,3 +199,20 @@ def test_the_vocabulary_of_another_model_is_named(run):
     message = r"tokenizer\.model: has 37 tokens, and the model 40; bring back"
     with pytest.raises(ValueError, match=message):
         Translator.load(run.path)
+
+
+def test_another_vocabulary_of_the_same_size_is_known_by_its_checksum(run):
+    record = {"languages": ["en", "de"]}
+    record["tokenizer_sha256"] = sha256_of(run.tokenizer)
+    run.corpus.write_text(json.dumps(record))
+    Translator.load(run.path)
+    Tokenizer.train(LINES[:-1], 40).save(run.tokenizer)
+    with pytest.raises(ValueError, match=r"tokenizer\.model: damaged, or another file"):
+        Translator.load(run.path)
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_a_model_of_the_package_records_its_vocabulary(name):
+    run = find_run(name)
+    checksum = run.training_data()["tokenizer_sha256"]
+    assert checksum == sha256_of(run.tokenizer)

@@ -25,6 +25,7 @@ from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference import scores
 from transformer_lite.inference.scores import ValidationSamples
 from transformer_lite.optimizer import noam_rate, noam_schedule
+from transformer_lite.runs.files import sha256_of
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.weights import read_weights, weights_of
 from transformer_lite.training import trainer
@@ -76,6 +77,7 @@ def test_a_run_knows_its_recipe_its_languages_and_the_vocabularys_size(recipe, o
     data = RunFolder(out).training_data()
     assert data["languages"] == ("en", "ko")
     assert data["example"] in PreparedCorpus(recipe.data).text("valid")[0]
+    assert data["tokenizer_sha256"] == sha256_of(RunFolder(out).tokenizer)
 
 
 def test_samples_are_scored_at_each_validation(recipe, out, capsys, monkeypatch):
@@ -315,7 +317,7 @@ def test_ids_that_were_changed_are_refused_before_a_step(recipe, out, tmp_path, 
     damaged = shutil.copytree(recipe.data, tmp_path / "damaged")
     ids = np.fromfile(damaged / "train.src.ids", "<i4")
     np.full_like(ids, number).tofile(damaged / "train.src.ids")
-    with pytest.raises(ValueError, match=r"damaged.*run `prepare` again"):
+    with pytest.raises(ValueError, match=r"src\.ids: .*changed since `prepare`"):
         train_recipe(changed(replace(recipe, data=damaged), "train", max_steps=6), out)
     assert contents(out) == before
 

@@ -1,0 +1,42 @@
+"""How far a long piece of work is: a bar on a terminal, lines in a file.
+
+Paper: –
+Chapter: the_multi_gpu_trainer
+Tests: tests/package/runs/test_progress.py
+"""
+
+import time
+from typing import Any
+
+from tqdm import tqdm
+
+SECONDS = 60
+"""From one line in a file to the next."""
+LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
+
+
+class Progress(tqdm):
+    """tqdm's bar on a terminal, else a line a minute; and nothing of quick work."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        self._due = time.monotonic() + SECONDS
+        super().__init__(*given, **options)
+
+    def display(self, *given: Any, **options: Any) -> None:
+        """Draw the bar; in a file write a line, if a minute has passed."""
+        if self.fp.isatty():
+            super().display(*given, **options)
+        elif time.monotonic() >= self._due:
+            self._due = time.monotonic() + SECONDS
+            self.fp.write(self.format_meter(**self.format_dict | {"bar_format": LINE}))
+
+    def clear(self, *given: Any, **options: Any) -> None:
+        """Remove the bar for a message; what is in a file stays."""
+        if not self.disable and self.fp.isatty():
+            super().clear(*given, **options)
+
+    def close(self) -> None:
+        """End the bar's line; in a file there is none."""
+        if not self.disable and not self.fp.isatty():
+            self.sp = None  # tqdm takes this for a window, and writes nothing
+        super().close()
