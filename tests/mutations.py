@@ -227,14 +227,15 @@ FAULTS = {
          "                outputs[outputs.index([Hypothesis([], 0, 0)])] = best\n"),
     ],
     "transformer_lite/inference/lines.py": [
-        ("a reader waits for more than one line", "file.read1(READ_BYTES)", "file.read(READ_BYTES)"),
+        ("a reader waits for more than one line", "raw.read(READ_BYTES)", "file.read(READ_BYTES)"),
     ],
     "transformer_lite/runs/files.py": [
         ("an output may replace an input",
          "if target.is_relative_to(source):", "if False:", "package/test_nothing_is_lost.py"),
         ("a link becomes a file",
-         "    target = path.resolve()\n    partial = partial_file(target)\n",
-         "    target = path\n    partial = partial_file(target)\n"),
+         "    target = path.resolve()\n    target.parent.mkdir",
+         "    target = path\n    target.parent.mkdir"),
+        ("two writers share a file", "{token_hex(4)}{PARTIAL}", "{PARTIAL}"),
         ("what another process fills is deleted",
          '                with only_process(folder / LOCK, "in use"):\n                    rmtree(folder)\n',
          "                rmtree(folder)\n"),

@@ -19,6 +19,7 @@ import signal
 import sys
 import threading
 import traceback
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, is_dataclass, replace
@@ -44,7 +45,7 @@ from transformer_lite.data.verbs import prepare, prepare_files
 from transformer_lite.inference.lines import lines_in, lines_out
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.parsing.verbs import prepare_trees
-from transformer_lite.runs.files import require_new, require_outputs, write_whole
+from transformer_lite.runs.files import naming, require_new, require_outputs
 from transformer_lite.runs.folder import MODEL_NAMES, RunFolder, find_run
 from transformer_lite.runs.progress import Progress
 from transformer_lite.tokenizer import Tokenizer, is_blank
@@ -196,7 +197,7 @@ class SearchOptions:
         from transformer_lite.inference.translator import Translator
 
         weights = self.weights or run.default_weights()
-        print(f"weights: {weights}", file=sys.stderr)
+        _tell(f"weights: {weights}")
         translator = Translator.load(run.path, weights)
         translator.search = search
         return translator
@@ -257,7 +258,7 @@ def translate(
 
     def warn(message: str) -> None:
         place = f"{file}, " if file else ""
-        print(f"{place}{message}; left empty", file=sys.stderr)
+        _tell(f"{place}{message}; left empty")
         unusable.append(message)
 
     source = file.open("rb") if file else sys.stdin.buffer
@@ -346,8 +347,8 @@ def evaluate(
         report = validate(translator.model, batches, recipe.train.label_smoothing)
     outputs = translator.translate(sources)
     if translations:
-        text = "".join(f"{line}\n" for line in outputs).encode("utf-8")
-        write_whole(translations, lambda partial: partial.write_bytes(text))
+        with lines_out(translations) as target:
+            target.writelines(f"{line}\n".encode() for line in outputs)
     scores = asdict(score_outputs(sources, references, outputs, language, tokenize))
     scores |= {"loss": report.loss, "nll": report.nll}
     scores["weights"] = str(search.weights)
@@ -357,8 +358,8 @@ def evaluate(
         shown = f"{value:.2f}" if isinstance(value, float) else value
         print(f"{name:14} {shown}")
     if json:
-        table = json_format.dumps(scores, indent=2) + "\n"
-        write_whole(json, lambda partial: partial.write_text(table))
+        with lines_out(json) as target:
+            target.write(json_format.dumps(scores, indent=2).encode() + b"\n")
 
 
 def page(
@@ -394,38 +395,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     name, *words = (sys.argv[1:] if arguments is None else arguments) or [""]
     verbs = find_verbs()
-    if name in ("", "-h", "--help"):
-        _exit_with_usage(_overview(verbs), asked_for=bool(name))
-    if name == "--version":
-        print(f"transformer-lite {__version__}")
-        return
     program = f"transformer-lite {name}" if name in verbs else "transformer-lite"
     try:
-        if name not in verbs:
-            close = get_close_matches(name, verbs, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"take {', '.join(verbs)}"
-            raise ValueError(f'no verb "{name}"; {hint}')
-        if name == "train":
-            train(words)  # which ends by signals in its own way
-        else:
-            with _signals_as_interrupts():
+        with _all_printed():
+            if name in ("", "-h", "--help"):
+                _exit_with_usage(_overview(verbs), asked_for=bool(name))
+            elif name == "--version":
+                print(f"transformer-lite {__version__}")
+            elif name not in verbs:
+                close = get_close_matches(name, verbs, n=1)
+                all_verbs = ", ".join(verbs)
+                hint = f"did you mean {close[0]}?" if close else f"take {all_verbs}"
+                raise ValueError(f'no verb "{name}"; {hint}')
+            elif name == "train":
+                train(words)  # which ends by signals in its own way
+            else:
+                with _signals_as_interrupts():
 
-                @wraps(verbs[name])  # tyro reads all options before the work begins
-                def work(*given: Any, **options: Any) -> Callable[[], None]:
-                    return partial(verbs[name], *given, **options)
+                    @wraps(verbs[name])  # tyro reads all options before the work begins
+                    def work(*given: Any, **options: Any) -> Callable[[], None]:
+                        return partial(verbs[name], *given, **options)
 
-                _read(work, name, words, config=(FlagCreatePairsOff,))()
+                    _read(work, name, words, config=(FlagCreatePairsOff,))()
     except KeyboardInterrupt:
-        print(f"{program}: interrupted", file=sys.stderr)
+        _tell(f"{program}: interrupted")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of the output has closed it. Python would complain at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # the reader of the output has closed it
         sys.exit(INTERRUPTED)
     except Exception as error:
         if os.environ.get(DEBUG) or not _is_for_users(error):
             raise
-        print(f"{program}: error: {error or 'out of memory'}", file=sys.stderr)
+        _tell(f"{program}: error: {error or 'out of memory'}")
         sys.exit(2)
 
 
@@ -484,6 +484,20 @@ def _overview(verbs: dict[str, Callable[..., None]]) -> str:
     recipes, models = ", ".join(RECIPE_NAMES), ", ".join(MODEL_NAMES)
     names = f"recipes: {recipes}\ntrained models: {models}"
     return f"VERB …   (VERB --help)\n\n{table}\n\n{names}"
+
+
+@contextmanager
+def _all_printed() -> Iterator[None]:
+    """Write out what the block has printed; say where that fails, as on a full disk."""
+    try:
+        yield
+    finally:
+        try:
+            with naming("standard output"):
+                print(end="", flush=True)
+        except OSError:  # Python would try again at its end, and complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise
 
 
 @contextmanager
@@ -552,10 +566,18 @@ def _require_vocabulary(name: Path, corpus: Any) -> None:
             f"with --vocabulary {name}"
         )
     if run.training_data().get("fingerprint") != corpus.fingerprint:
-        print(
-            f"note: {corpus.folder} is not the corpus that {name} was trained on",
-            file=sys.stderr,
-        )
+        _tell(f"note: {corpus.folder} is not the corpus that {name} was trained on")
+
+
+def _tell(message: str) -> None:
+    """Write a line to standard error, without what a terminal takes for a command."""
+    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
+    print("".join(shown), file=sys.stderr)
+
+
+def _shown(character: str) -> str:
+    """Return a character; a mark of other letters on the circle that stands for one."""
+    return "◌" * unicodedata.category(character).startswith("M") + character
 
 
 def _with_notes(
@@ -568,11 +590,10 @@ def _with_notes(
             number += 1
             unknown = [] if is_blank(line) else tokenizer.unknown(line)
             if new := [character for character in unknown if character not in noted]:
-                listed = ", ".join(f"“{c}” (U+{ord(c):04X})" for c in new)
-                print(
+                listed = ", ".join(f"“{_shown(c)}” (U+{ord(c):04X})" for c in new)
+                _tell(
                     f"note: line {number}: the model has never seen {listed}; it reads "
-                    "“unknown” there",
-                    file=sys.stderr,
+                    "“unknown” there"
                 )
                 noted.update(new)
         yield block

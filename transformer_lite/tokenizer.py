@@ -23,6 +23,13 @@ RESERVED = "\0\u2581\u2585"
 _SPACE = "\u2581"
 """What stands for a space in a token."""
 
+_FILLERS = f"{_SPACE}\u2800\u115f\u1160\u3164\uffa0"
+"""What is empty though Unicode calls it a symbol or a letter.
+
+These are the space of a token, the Braille cell without dots, and Hangul's fillers, the
+only letters whose property Default_Ignorable_Code_Point is true.
+"""
+
 REMEDY = "copy it from the prepared data, or from a run on them; or `prepare` them anew"
 """What to do when a tokenizer's file is missing or damaged."""
 
@@ -31,9 +38,17 @@ VOCAB_SENTENCES = 500_000
 
 
 def is_blank(text: str) -> bool:
-    """Return whether nothing of a text is visible: spaces, and marks of format (Cf)."""
-    visible = "".join(text.replace(_SPACE, " ").split())
-    return all(unicodedata.category(character) == "Cf" for character in visible)
+    """Return whether nothing of a text can be seen or said.
+
+    Spaces (Unicode's categories Z…), control and format characters (Cc, Cf), marks
+    without a letter (M…) and `_FILLERS` show nothing. A character that this Python does
+    not know may be a new letter or emoji.
+    """
+    category = unicodedata.category
+    return all(
+        character in _FILLERS or category(character).startswith(("Z", "Cc", "Cf", "M"))
+        for character in text
+    )
 
 
 class Tokenizer:

@@ -239,13 +239,12 @@ def test_an_interrupted_translation_is_kept(trained, capsys, tmp_path, monkeypat
     text, out = write(tmp_path / "in", ["the", "red"]), tmp_path / "out"
     out.write_text("old")
     assert ends("translate", trained, text, "--out", out) == INTERRUPTED
-    assert (tmp_path / "out.unfinished").read_text() == "half\n"
-    shown = capsys.readouterr().err
-    assert f"{out}.unfinished: keeps the lines translated so far" in shown
+    (kept,) = tmp_path.glob("out.*.partial")
+    assert f"{kept}: keeps what was written so far" in capsys.readouterr().err
     assert out.read_text() == "old"
-    shown = fails(capsys, "translate", trained, text, "--out", out)
-    assert "out.unfinished: holds the lines of a translation that was in" in shown
-    assert (tmp_path / "out.unfinished").read_text() == "half\n"
+    assert ends("translate", trained, text, "--out", out) == INTERRUPTED
+    both = [path.read_text() for path in tmp_path.glob("out.*.partial")]
+    assert both == ["half\n", "half\n"]
 
 
 def test_whoever_types_is_told_what_to_do(trained, monkeypatch, capsys):
@@ -321,6 +320,7 @@ def test_evaluate_shows_and_writes_the_same_scores(trained, data, tmp_path, caps
     sources, _ = PreparedCorpus(data).text("test")
     expected = translations(trained, sources)
     assert (tmp_path / "out.txt").read_text().split("\n") == [*expected, ""]
+    assert len(list(tmp_path.iterdir())) == 2
     run("evaluate", trained, "--split", "valid", "--tokenize", "char")
     assert "|tok:char|" in capsys.readouterr().out
 
@@ -461,6 +461,7 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
         ("", 2, "usage: transformer-lite VERB"),
         ("--version", 0, f"transformer-lite {__version__}\n"),
         ("tranlsate", 2, 'error: no verb "tranlsate"; did you mean translate?'),
+        ("\x1b[31m", 2, r'error: no verb "\x1b[31m"; take prepare, '),
         ("--help", 0, "recipes: multi30k_de, "),
         ("--help", 0, "trained models: craft_parser, multi30k_en_de"),
         ("prepare toy --ou x", 2, "error: unknown option --ou; did you mean --out?"),

@@ -72,13 +72,14 @@ def test_whoever_writes_a_line_and_waits_is_answered():
         stderr=subprocess.PIPE,
         cwd=ROOT,
     ) as process:
-        for sentence in (b"A dog runs.\n", b"\n", b"\xe4\xb8\xad A man.\n"):
+        for sentence in (b"A dog runs.\n", b"\n", "中 A man\u0315 \x1b.\n".encode()):
             process.stdin.write(sentence)
             process.stdin.flush()  # and keep it open
             answered = process.stdout.readline()
             assert bool(answered.strip()) == bool(sentence.strip())
         _, said = process.communicate(timeout=60)
-    note = "note: line 3: the model has never seen “中” (U+4E2D); it reads “unknown”"
+    never = "“中” (U+4E2D), “◌\u0315” (U+0315), “\\x1b” (U+001B)"
+    note = f"note: line 3: the model has never seen {never}; it reads “unknown”"
     assert note in said.decode()
     assert process.returncode == 0
 
@@ -93,6 +94,17 @@ def test_what_is_closed_is_named(closed, name):
     said = ended.stderr.decode().splitlines()
     assert f"standard {name} is closed; name a file" in said[-1]
     assert not any("Traceback" in line for line in said)
+    assert ended.returncode == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+@pytest.mark.parametrize("words", ["--version", "--help", "page --help"])
+def test_a_full_disk_is_named(words):
+    shell = f"{' '.join(COMMAND)} {words} >/dev/full"
+    ended = subprocess.run(shell, shell=True, stderr=subprocess.PIPE, cwd=ROOT)
+    said = ended.stderr.decode()
+    assert "error: standard output: cannot be written (No space left" in said
+    assert said.count("\n") == 1
     assert ended.returncode == 2
 
 

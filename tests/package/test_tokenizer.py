@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_lite.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from transformer_lite.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, is_blank
 
 LINES = [
     "The dog sees two  cats, and the cats see the dog.",
@@ -36,6 +36,29 @@ def tokenizer():
 @given(text=st.text(ALPHABET, max_size=60))
 def test_decoding_the_encoding_gives_the_text_back(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " \t\u3000", "\u200b\ufeff", "\1\x1b", "\u0301", "\ufe0f\u034f"),
+        *("▁ \u2800", "\u115f\u1160", "\u3164\uffa0", "\U000e0100", "\u0e31"),
+    ],
+)
+def test_a_text_that_shows_nothing_is_blank(text):
+    assert is_blank(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *"a7.+é中한あ🙂\u2801",
+        *("ที่", "مُ", "कि", "ഴി", "❤\ufe0f", "1\ufe0f\u20e3", "🇰🇷"),
+        *"\uf8ff\U0001fae8",  # a company's sign, and an emoji new in Unicode 15
+    ],
+)
+def test_a_text_of_any_script_is_not_blank(text):
+    assert not is_blank(text)
 
 
 def test_a_character_outside_the_coverage_is_unknown(tokenizer):

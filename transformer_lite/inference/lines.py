@@ -6,14 +6,17 @@ Tests: tests/package/inference/test_lines.py
 """
 
 import codecs
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from io import BufferedIOBase
 from itertools import count
 from pathlib import Path
+from select import select
+from typing import BinaryIO
 
-from transformer_lite.runs.files import require_writable
+from transformer_lite.runs.files import is_stream, naming, replacing
 
 READ_BYTES = 2**20
 """Most bytes that are read at once."""
@@ -40,12 +43,27 @@ def lines_in(
 
 def _arrived(file: BufferedIOBase) -> Iterator[list[bytes]]:
     """Yield the lines that each reading of a file has completed."""
-    rest = b""
-    while part := file.read1(READ_BYTES):  # waits if nothing is there, else does not
-        *lines, rest = (rest + part).split(b"\n")
-        yield lines
-    if rest:
-        yield [rest]
+    rest = []
+    while part := _part(file):
+        first, *others = part.split(b"\n")
+        rest.append(first)
+        if others:
+            *lines, last = b"".join(rest), *others
+            rest = [last]
+            yield lines
+    if last := b"".join(rest):
+        yield [last]
+
+
+def _part(file: BufferedIOBase) -> bytes:
+    """Return what has arrived; wait if nothing has, even where the file would not."""
+    raw = getattr(file, "raw", file)
+    try:
+        while (part := raw.read(READ_BYTES)) is None:
+            select([raw], [], [])
+        return part
+    except OSError as error:
+        raise OSError(f"{raw.name}: cannot be read ({error.strerror})") from error
 
 
 def _decoded(number: int, line: bytes, warn: Callable[[str], None]) -> str:
@@ -64,38 +82,35 @@ def _decoded(number: int, line: bytes, warn: Callable[[str], None]) -> str:
 
 
 @contextmanager
-def lines_out(path: Path | None) -> Iterator[BufferedIOBase]:
-    """Yield a file beside `path` to write, renamed at the end; or standard output.
+def lines_out(path: Path | None) -> Iterator[BinaryIO]:
+    """Yield a file to write, which takes the place of `path` at the end.
 
-    After an error the file stays, with the lines that were done. Where `path` is a
-    link, the file that it leads to is replaced.
+    A pipe or a device is written to as it is, and so is standard output, which None
+    names too. After an error what was written stays, in a file of another name.
 
     Raises:
-        ValueError: The file cannot be written, lines of an interrupted translation lie
-            there, or standard output is closed.
+        ValueError: Standard output is closed.
+        OSError: The file cannot be written.
     """
-    if path is None:
+    if path is None or _is_standard_output(path):
         if sys.stdout is None:
             raise ValueError("standard output is closed; name a file with --out")
-        yield sys.stdout.buffer
-        return
-    require_writable(path)
-    target = path.resolve()
-    unfinished = target.with_name(target.name + ".unfinished")
-    try:
-        file = unfinished.open("xb")
-    except FileExistsError:
-        raise ValueError(
-            f"{unfinished}: holds the lines of a translation that was interrupted; "
-            "rename or delete it"
-        ) from None
-    try:
-        with file:
-            yield file
-    except BaseException:
-        if unfinished.stat().st_size:
-            print(f"{unfinished}: keeps the lines translated so far", file=sys.stderr)
-        else:
-            unfinished.unlink()
-        raise
-    unfinished.replace(target)
+        sys.stdout.flush()
+        output = nullcontext(sys.stdout.buffer)
+    else:
+        output = path.open("wb") if is_stream(path) else replacing(path, _keep)
+    with naming(path or "standard output"), output as file:
+        yield file
+        file.flush()
+
+
+def _is_standard_output(path: Path) -> bool:
+    with suppress(OSError):  # it does not exist, or standard output is closed
+        return os.path.samestat(path.stat(), os.fstat(1))
+    return False
+
+
+def _keep(partial: Path) -> None:
+    if not partial.stat().st_size:
+        return partial.unlink()
+    print(f"{partial}: keeps what was written so far", file=sys.stderr)

@@ -8,11 +8,14 @@ Tests: tests/package/runs/test_files.py
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from errno import EACCES
 from glob import escape
 from hashlib import file_digest
 from pathlib import Path
+from secrets import token_hex
 from shutil import rmtree
 from tempfile import NamedTemporaryFile, TemporaryDirectory
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
@@ -20,37 +23,83 @@ from safetensors import SafetensorError
 LOCK = ".lock"
 """Held in a folder by the process that fills it."""
 
+PARTIAL = ".partial"
+"""Ends the name of what is not whole yet."""
+
+
+@contextmanager
+def replacing(
+    path: Path, on_error: Callable[[Path], object] = Path.unlink
+) -> Iterator[BinaryIO]:
+    """Yield a file beside `path` to fill, and rename it to `path` at the end.
+
+    Its name is new, so each writer has a file of its own, and what another or a killed
+    one has left stays. Where `path` is a link, the file it leads to is replaced.
+
+    Args:
+        on_error: What becomes of the file, if it is not whole in the end.
+    """
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.{token_hex(4)}{PARTIAL}")
+    file = partial.open("xb")
+    try:
+        with file:
+            mode = partial.stat().st_mode
+            yield file
+        with partial.open("rb") as written:  # safetensors has put another file there,
+            os.fchmod(written.fileno(), mode)  # which only its owner may read
+            os.fsync(written.fileno())
+        partial.replace(target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            on_error(partial)
+        raise
+
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, and rename it when it is whole.
-
-    Where `path` is a link, the file that it leads to is replaced, and the link stays.
+    """Let `write` fill a file, which takes the place of `path` when it is whole.
 
     Raises:
         OSError: The disk is full or the folder may not be written to. What was at
             `path` is untouched.
     """
-    target = path.resolve()
-    partial = partial_file(target)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)  # a killed process may have left one
-        partial.touch()
-        mode = partial.stat().st_mode
-        write(partial)
-        partial.chmod(mode)  # safetensors lets only the owner read its files
-        with partial.open("r+b") as file:
-            os.fsync(file.fileno())
-        partial.replace(target)
+        with replacing(path) as file:
+            write(Path(file.name))
     except (OSError, RuntimeError, SafetensorError) as error:
         # PyTorch and safetensors have errors of their own for a full disk.
-        raise OSError(
-            f"{path}: cannot be written ({error}); free some disk space or change the "
-            "permissions, then try again; existing files are unchanged"
-        ) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+        raise _unwritable(path, error) from error
+
+
+@contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Let an error in writing say what is written, unless it names a file itself."""
+    try:
+        yield
+    except OSError as error:
+        is_named = error.filename or error.errno is None
+        if is_named or isinstance(error, BrokenPipeError):  # the reader has enough
+            raise
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path | str, error: Exception) -> OSError:
+    return OSError(
+        f"{path}: cannot be written ({_reason(error)}); free some disk space or change "
+        "the permissions, then try again"
+    )
+
+
+def delete_partial(folder: Path, *names: str) -> None:
+    """Delete what killed processes have left of files which this one alone writes.
+
+    Args:
+        names: Patterns of the files' names.
+    """
+    for name in names:
+        for path in folder.glob(f"{name}.{'[0-9a-f]' * 8}{PARTIAL}"):
+            path.unlink()
 
 
 def require_readable(path: Path) -> None:
@@ -73,11 +122,6 @@ def sha256_of(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def partial_file(path: Path) -> Path:
-    """Return where a file lies until it is whole."""
-    return path.with_name(path.name + ".partial")
-
-
 def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
     """Check files to write, before hours of work depend on it.
 
@@ -85,19 +129,19 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> N
         outputs: The files; None for one that is not asked for.
 
     Raises:
-        ValueError: A path is a folder or a device, may not be written to, has a
-            `partial_file` that is not ours to delete, is read, or is named twice.
+        ValueError: A path is a folder, may not be written to, is read, or is named
+            twice. Pipes and devices, in which nothing is lost, may be both.
     """
     sources = [path.resolve() for path in inputs]
     targets: list[Path] = []
     for path in filter(None, outputs):
         target = path.resolve()
-        for source in sources:
+        for source in [] if is_stream(path) else sources:
             if target.is_relative_to(source):
                 raise ValueError(
                     f"{path}: would overwrite an input, {source}; give another file"
                 )
-        if target in targets:
+        if target in targets and not is_stream(path):
             raise ValueError(f"{path}: named for two outputs; give each its own file")
         targets.append(target)
         require_writable(path)
@@ -106,23 +150,27 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> N
 def require_writable(path: Path) -> None:
     """Check that a file can be written; errors are those of `require_outputs`."""
     target = path.resolve()
-    if target.exists() and not target.is_file():
-        kind = "folder" if target.is_dir() else "device"
-        raise ValueError(f"{path}: a {kind}; give the name of a file")
-    partial = partial_file(target)
-    if os.path.lexists(partial):
-        raise ValueError(
-            f"{partial}: in the way; if a program that was killed has left it, delete "
-            "it, else rename it"
-        )
     try:
+        if path.is_dir() or path.is_block_device():
+            kind = "folder" if path.is_dir() else "disk"
+            raise ValueError(f"{path}: a {kind}; give the name of a file")
+        if is_stream(path):
+            if not os.access(path, os.W_OK):
+                raise PermissionError(EACCES, os.strerror(EACCES))
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(prefix=target.name, dir=target.parent):
+        beside = {"prefix": f"{target.name}.", "suffix": PARTIAL, "dir": target.parent}
+        with NamedTemporaryFile(**beside):
             pass
     except OSError as error:
         raise ValueError(
             f"{path}: cannot be written ({_reason(error)}); give another file"
         ) from error
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path is a pipe or a device, which no file can replace."""
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def require_new(out: Path) -> None:
@@ -146,7 +194,7 @@ def renamed_when_whole(out: Path) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         _delete_abandoned(out)
         beside = TemporaryDirectory(
-            prefix=f"{out.name}.", suffix=".partial", dir=out.parent
+            prefix=f"{out.name}.", suffix=PARTIAL, dir=out.parent
         )
     except OSError as error:
         raise ValueError(
@@ -156,22 +204,15 @@ def renamed_when_whole(out: Path) -> Iterator[Path]:
     with beside as folder, only_process(Path(folder, LOCK), f"{folder}: in use"):
         partial = Path(folder, out.name)  # others may read it, unlike the one around it
         partial.mkdir()
-        try:
+        with naming(out):
             yield partial
             require_new(out)  # another process may have been faster
             partial.rename(out)
-        except OSError as error:
-            if error.filename or error.errno is None:  # it says what it is about
-                raise
-            raise OSError(
-                f"{out}: cannot be written ({_reason(error)}); free some disk space "
-                "and try again; nothing of it is left"
-            ) from error
 
 
 def _delete_abandoned(out: Path) -> None:
     """Delete what killed processes have left of a folder: what they no longer lock."""
-    for folder in out.parent.glob(f"{escape(out.name)}.*.partial"):
+    for folder in out.parent.glob(f"{escape(out.name)}.*{PARTIAL}"):
         with suppress(OSError, ValueError):  # it is no folder of ours, or in use
             if {path.name for path in folder.iterdir()} == {LOCK, out.name}:
                 with only_process(folder / LOCK, "in use"):

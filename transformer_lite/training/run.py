@@ -22,7 +22,12 @@ from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConf
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.model import Transformer
 from transformer_lite.precision import memory_error_on_full_gpu
-from transformer_lite.runs.files import only_process, sha256_of, write_whole
+from transformer_lite.runs.files import (
+    delete_partial,
+    only_process,
+    sha256_of,
+    write_whole,
+)
 from transformer_lite.runs.folder import RunFolder, find_run
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.checkpoint import newest_complete
@@ -194,6 +199,7 @@ def _open_run(
                 f"{folder.steps_taken()} steps that {folder.path} has; give more"
             )
         _require_same_settings(folder.recipe(), recipe, folder.path)
+    delete_partial(folder.checkpoints, "step-*", "best.*")
     for path, content in (
         (folder.config, _to_json(asdict(recipe))),
         (folder.tokenizer, vocabulary),

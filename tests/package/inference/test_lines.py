@@ -2,8 +2,13 @@
 
 import io
 import os
+import subprocess
+import sys
+import time
+from errno import EIO
 from itertools import chain
-from threading import Thread
+from pathlib import Path
+from threading import Thread, Timer
 
 import pytest
 
@@ -56,6 +61,77 @@ def test_a_line_is_there_as_soon_as_it_is_written():
             assert next(block for block in blocks if block) == expected
         pipe.close()
         assert [*blocks] == []
+
+
+def test_a_pipe_that_does_not_wait_is_waited_for():
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", 0) as pipe:
+        late = Timer(0.2, lambda: (pipe.write(b"one\n"), pipe.close()))
+        late.start()
+        assert [*lines_in(source, 100, print)] == [["one"]]
+        late.join()
+
+
+def test_a_long_line_takes_as_long_as_many_short_ones(monkeypatch):
+    monkeypatch.setattr(lines, "READ_BYTES", 2**12)
+
+    def seconds(line):
+        begin = time.perf_counter()
+        assert sum(map(len, chain(*blocks_of(line * 2**12)))) > 2**23
+        return time.perf_counter() - begin
+
+    # If each reading copied what was there, this would be about 300 times as long.
+    assert seconds(b"a" * 2**12) < 30 * seconds(b"a" * (2**12 - 1) + b"\n")
+
+
+def test_input_that_cannot_be_read_is_named():
+    class Broken(io.BytesIO):
+        name = "text"
+
+        def read(self, _):
+            raise OSError(EIO, os.strerror(EIO))
+
+    with pytest.raises(OSError, match=r"^text: cannot be read \(Input"):
+        next(lines_in(Broken(), 100, print))
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    pipe, lines = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = Thread(target=lambda: lines.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    with lines_out(pipe) as file:
+        file.write(b"one\n")
+    reader.join()
+    assert lines == [b"one\n"]
+    assert [*tmp_path.iterdir()] == [pipe]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_a_file_without_room_is_named():
+    with pytest.raises(OSError, match=r"^/dev/full: cannot be written \(No space"):
+        with lines_out(Path("/dev/full")) as file:
+            file.write(b"one\n")
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "out"])
+def test_standard_output_keeps_what_is_printed(tmp_path, name):
+    program = f"""
+from pathlib import Path
+from transformer_lite.inference.lines import lines_out
+print("before")
+with lines_out(Path("{name}")) as file:
+    file.write(b"written\\n")
+print("after")
+"""
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    with (tmp_path / "out").open("w") as out:
+        command = [sys.executable, "-c", program]
+        subprocess.run(command, stdout=out, check=True, cwd=tmp_path, env=environment)
+    assert (tmp_path / "out").read_text() == "before\nwritten\nafter\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_link_stays_a_link(tmp_path):

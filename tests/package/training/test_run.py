@@ -166,8 +166,16 @@ def test_a_folder_of_something_else_is_refused_and_left_untouched(
 
 def test_a_run_killed_before_its_first_file_was_whole_can_begin_again(recipe, out):
     out.mkdir()
-    (out / "config.json.partial").write_text('{"mod')
+    (out / "config.json.0123abcd.partial").write_text('{"mod')
     assert train_recipe(recipe, out)
+
+
+def test_half_a_checkpoint_of_a_killed_run_is_deleted(recipe, out):
+    train_recipe(recipe, out)
+    half = RunFolder(out).checkpoints / "step-00000001.safetensors.0123abcd.partial"
+    half.write_text("many gigabytes")
+    assert train_recipe(recipe, out)
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("kept", ["average.safetensors", "best.safetensors"])
