@@ -28,7 +28,7 @@ from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.prepare import prepare
 from transformer_lite.data.toy import generate_pairs
 from transformer_lite.parsing.evaluation import validation_samples
-from transformer_lite.runs.folder import Metrics
+from transformer_lite.runs.metrics import Metrics
 from transformer_lite.training.run import train_recipe
 
 TRIAL_STEPS = 200

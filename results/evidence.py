@@ -19,7 +19,8 @@ from transformer_lite.inference.translator import Translator
 from transformer_lite.parsing.brackets import BracketScores
 from transformer_lite.parsing.evaluation import score_outputs
 from transformer_lite.precision import choose_device, choose_precision
-from transformer_lite.runs.folder import Metrics, RunFolder
+from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.metrics import Metrics
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.step import validate
 

@@ -5,15 +5,16 @@ Wu et al. (2021, "R-Drop: Regularized Dropout for Neural Networks").
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lite.loss import LossSums, fused_label_smoothed_loss
-from transformer_lite.precision import Precision, autocast
+from transformer_lite.loss import LossSums
+from transformer_lite.precision import autocast
 from transformer_lite.training import trainer
 from transformer_lite.training.step import Objective
 
@@ -22,22 +23,13 @@ class RDrop(Objective):
     """The mean loss of both copies, and how far their probabilities are apart.
 
     Args:
-        model: The model, as for `Objective`.
-        smoothing: ε of the label smoothing.
-        precision: Arithmetic of the matrix products.
+        of_objective: The arguments of `Objective`.
         alpha: Weight of the mean of both divergences (Kullback–Leibler), which counts
             half because the paper adds up the losses of the copies.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        smoothing: float,
-        precision: Precision = "fp32",
-        *,
-        alpha: float,
-    ) -> None:
-        super().__init__(model, smoothing, precision)
+    def __init__(self, *of_objective: Any, alpha: float) -> None:
+        super().__init__(*of_objective)
         self.alpha = alpha
 
     def forward(
@@ -55,11 +47,9 @@ class RDrop(Objective):
         real = torch.cat([real, real + labels.numel()])
         with autocast(self.precision, src_ids.device):
             hidden = self.model.hidden(src_ids, tgt_input)
-            weight = self.model.decoder.embedding.weight
-            loss, nll, tokens = fused_label_smoothed_loss(
-                hidden, weight, twice, self.smoothing, real, scale
-            )
-            logits = F.linear(hidden.flatten(0, 1).index_select(0, real), weight)
+            loss, nll, tokens = self.loss(hidden, twice, real, scale)
+            hidden = hidden.flatten(0, 1).index_select(0, real)
+            logits = F.linear(hidden, self.model.decoder.embedding.weight)
         one, other = logits.float().log_softmax(dim=-1).chunk(2)
         both_divergences = ((one.exp() - other.exp()) * (one - other)).sum()
         loss = (loss + self.alpha / 2 * both_divergences) / 2

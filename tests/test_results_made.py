@@ -40,7 +40,8 @@ from transformer_lite.layers import FeedForward
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.parsing.trees import read_trees
-from transformer_lite.runs.folder import Metrics, RunFolder
+from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.metrics import Metrics
 from transformer_lite.tokenizer import BOS, PAD
 from transformer_lite.training import trainer
 from transformer_lite.training.step import Objective

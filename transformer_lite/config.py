@@ -19,7 +19,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 Rule = tuple[Callable[[Any], bool], str]
 """A test of a value, and the remedy if it fails."""
 
-AT_LEAST_1: Rule = (lambda value: value >= 1, "give at least 1")
+
+def _between(low: int, high: int) -> Rule:
+    return lambda value: low <= value <= high, f"give {low} to {high:,}"
+
+
+_COUNT = _between(1, 10**12)
+_SIZE = _between(1, 10**6)
 POSITIVE: Rule = (lambda value: 0 < value < math.inf, "give more than 0")
 SHARE: Rule = (lambda value: 0 <= value < 1, "give 0 or more, less than 1")
 
@@ -86,9 +92,9 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         _require_types(self)
-        _require(self, AT_LEAST_1, "num_layers", "d_model", "d_ff", "num_heads")
-        _require(self, AT_LEAST_1, "d_k", "d_v", "max_len")
-        _require(self, (lambda size: size >= 5, "give at least 5"), "vocab_size")
+        _require(self, _between(1, 1000), "num_layers")
+        _require(self, _SIZE, "d_model", "d_ff", "num_heads", "d_k", "d_v", "max_len")
+        _require(self, _between(5, 10**6), "vocab_size")
         _require(self, SHARE, "dropout")
         for name in ("d_k", "d_v"):
             if getattr(self, name) is None and self.d_model % self.num_heads:
@@ -145,15 +151,13 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require_types(self)
-        _require(self, AT_LEAST_1, "batch_tokens", "global_batch_tokens", "max_steps")
-        _require(self, AT_LEAST_1, "warmup_steps", "average_checkpoints")
-        _require(self, AT_LEAST_1, "checkpoint_every", "validate_every")
+        _require(self, _COUNT, "batch_tokens", "global_batch_tokens", "max_steps")
+        _require(self, _COUNT, "warmup_steps", "average_checkpoints")
+        _require(self, _COUNT, "checkpoint_every", "validate_every")
         _require(self, POSITIVE, "rate_scale", "clip_norm", "checkpoint_minutes")
         _require(self, SHARE, "label_smoothing")
-        _require(self, (lambda seed: 0 <= seed < 2**63, "give 0 or more"), "seed")
-        remedy = f"give 0 to max_steps = {self.max_steps}"
-        whole_run = range(self.max_steps + 1)
-        _require(self, (lambda steps: steps in whole_run, remedy), "cooldown_steps")
+        _require(self, _between(0, 2**63 - 1), "seed")
+        _require(self, _between(0, self.max_steps), "cooldown_steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,10 +179,10 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         _require_types(self)
-        _require(self, AT_LEAST_1, "max_extra", "batch_sentences")
+        _require(self, _COUNT, "max_extra", "batch_sentences")
         # Each beam has its own past in memory; wider ones find worse translations.
-        _require(self, (lambda size: 1 <= size <= 1000, "give 1 to 1000"), "beam_size")
-        _require(self, (lambda alpha: 0 <= alpha <= 10, "give 0 to 10"), "alpha")
+        _require(self, _between(1, 1000), "beam_size")
+        _require(self, _between(0, 10), "alpha")
 
 
 BASE = ModelConfig()

@@ -34,8 +34,8 @@ examples = settings(max_examples=40, deadline=None, derandomize=True)
 
 IMPOSSIBLE = [
     (ModelConfig, "vocab_size", 4),
-    (ModelConfig, "num_layers", 0),
-    (ModelConfig, "d_model", 0),
+    *((ModelConfig, "num_layers", value) for value in (0, 1_001)),
+    *((ModelConfig, "d_model", value) for value in (0, 10**7)),
     (ModelConfig, "d_ff", 0),
     *((ModelConfig, "num_heads", value) for value in (0, 3, 1_024)),
     (ModelConfig, "d_k", 0),
@@ -58,7 +58,7 @@ IMPOSSIBLE = [
     (TrainConfig, "validate_every", -1),
     (TrainConfig, "precision", "fp8"),
     (TrainConfig, "compile", "yes"),
-    (TrainConfig, "seed", -1),
+    *((TrainConfig, "seed", value) for value in (-1, 2**63)),
     (SearchConfig, "beam_size", 0),
     (SearchConfig, "beam_size", 1001),
     *((SearchConfig, "alpha", value) for value in (-0.1, math.nan, math.inf)),
@@ -150,7 +150,10 @@ WRONG_RECIPES = {
     "text": ('data = "d"\n[model]\nd_ff = "7"', "model.d_ff = '7' .*; give a whole"),
     "fraction": ('data = "d"\n[model]\nd_ff = 7.5', "model.d_ff = 7.5 .*whole"),
     "truth": ('data = "d"\n[train]\nseed = true', "train.seed = True .*whole"),
-    "impossible": ('data = "d"\n[train]\nmax_steps = 0', "train.max_steps = 0 .*least"),
+    "impossible": (
+        'data = "d"\n[train]\nmax_steps = 0',
+        "train.max_steps = 0 .*give 1 to",
+    ),
     "not TOML": ("data = ", "not a TOML file"),
     "not UTF-8": (b'data = "\xff"', "not a TOML file: .*utf-8"),
 }

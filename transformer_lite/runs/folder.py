@@ -1,4 +1,4 @@
-"""The folder of a run: what lies where in it, and the record of its metrics.
+"""The folder of a run: what lies where in it, and what it says of the run.
 
 Paper: §6.1
 Chapter: the_multi_gpu_trainer
@@ -6,23 +6,16 @@ Tests: tests/package/runs/test_folder.py
 """
 
 import json
-import math
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+import re
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
+from transformer_lite.config import Recipe, recipe_from_dict
 
-from transformer_lite.config import ModelConfig, Recipe, recipe_from_dict
-from transformer_lite.runs.files import write_whole
-
-STOPPED = ".stopped"
-"""Mark in the name of a checkpoint that a signal caused."""
+EXTRA = ".extra"
+"""Mark in the name of a checkpoint between the regular ones, which is in no average."""
+CHECKPOINT = re.compile(rf"step-([0-9]+)(?:{re.escape(EXTRA)})?\.safetensors")
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The folders of small trained models that come with the package."""
@@ -64,26 +57,25 @@ class RunFolder:
         self.best = self.checkpoints / "best.safetensors"
         """The weights with the lowest validation loss."""
 
-    def weights_after(self, step: int, stopped: bool = False) -> Path:
-        """Return where the weights after a step lie, at which a signal may have stopped."""
-        mark = STOPPED if stopped else ""
+    def weights_after(self, step: int, extra: bool = False) -> Path:
+        """Return where the weights after a step lie, in an extra checkpoint or not."""
+        mark = EXTRA if extra else ""
         return self.checkpoints / f"step-{step:08d}{mark}.safetensors"
+
+    def resumable_checkpoints(self) -> list[Path]:
+        """List the weights of every checkpoint, also extra ones, the oldest first."""
+        paths = self.checkpoints.glob("step-*")
+        found = [path for path in paths if CHECKPOINT.fullmatch(path.name)]
+        return sorted(found, key=lambda path: (step_of(path), path))
 
     def step_checkpoints(self) -> list[Path]:
         """List the weights of every regular checkpoint, the oldest first."""
-        return self._glob("")
-
-    def resumable_checkpoints(self) -> list[Path]:
-        """List all checkpoints, also one that a signal caused, the oldest first."""
-        return sorted([*self._glob(""), *self._glob(STOPPED)])
-
-    def _glob(self, mark: str) -> list[Path]:
-        return sorted(self.checkpoints.glob(f"step-{'[0-9]' * 8}{mark}.safetensors"))
+        return [path for path in self.resumable_checkpoints() if EXTRA not in path.name]
 
     def steps_taken(self) -> int:
         """Return the step of the newest checkpoint; 0 without one."""
         paths = self.resumable_checkpoints()
-        return int(paths[-1].name.removeprefix("step-")[:8]) if paths else 0
+        return step_of(paths[-1]) if paths else 0
 
     def recipe(self) -> Recipe:
         """Read the recipe that the run was trained by.
@@ -102,8 +94,8 @@ class RunFolder:
             ) from None
         except NotADirectoryError:
             raise ValueError(
-                f"{self.path}: a file; the folder of a run comes first, and a "
-                "checkpoint of it after --weights"
+                f"{self.path}: a file; give the folder of a run, or after --weights a "
+                "checkpoint of it"
             ) from None
         except (ValueError, TypeError) as error:
             raise ValueError(
@@ -141,130 +133,12 @@ class RunFolder:
                 return path
         raise ValueError(f"{self.checkpoints}: no checkpoint yet; run `train` first")
 
-    def initial_weights(self, model: ModelConfig, vocabulary: Path) -> Path:
-        """Return the weights that another run begins with, if they fit it.
 
-        Args:
-            model: The other run's model.
-            vocabulary: The tokenizer.model of its data.
-
-        Raises:
-            ValueError: The model is another, or the vocabulary.
-        """
-        theirs, ours = asdict(self.recipe().model), asdict(model)
-        if self.tokenizer.read_bytes() != vocabulary.read_bytes():
-            raise ValueError(
-                f"{vocabulary}: not the vocabulary of {self.path}; prepare the text "
-                f"with --vocabulary {self.path}"
-            )
-        if changes := [
-            f"--model.{name.replace('_', '-')} {theirs[name]}"
-            for name in sorted(theirs.keys() - {"dropout", "attention", "max_len"})
-            if theirs[name] != ours[name]
-        ]:
-            raise ValueError(
-                f"{self.path}: has weights of another model than the recipe; give "
-                + " ".join(changes)
-            )
-        return self.default_weights()
+def step_of(weights: Path) -> int:
+    """Return the step after which a checkpoint was written."""
+    return int(CHECKPOINT.fullmatch(weights.name)[1])
 
 
 def training_path(weights: Path) -> Path:
     """Return where the rest of a checkpoint lies, which only training needs."""
     return weights.with_suffix(".training.pt")
-
-
-class Metrics:
-    """A run's metrics.jsonl, and the same for TensorBoard where that is installed.
-
-    Use it as a context manager: it closes its files at the end.
-
-    Args:
-        run: The run's folder; the first record makes it.
-    """
-
-    def __init__(self, run: Path) -> None:
-        folder = RunFolder(run)
-        self.path, self._events_folder = folder.metrics, folder.events
-        self._file = self._events = None
-
-    def __enter__(self) -> "Metrics":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._optional():
-            if self._events is not None:
-                self._events.close()
-        if self._file is not None:
-            self._file.close()
-        self._file = self._events = None
-
-    def add(self, step: int, **values: Any) -> None:
-        """Append a record of one step; a number that is not finite becomes null."""
-        if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("a", encoding="utf-8")
-            with self._optional():
-                self._events = _tensorboard(self._events_folder, step)
-        self._file.write(_line({"step": step, **values}))
-        self._file.flush()
-        with self._optional():
-            for name, value in values.items() if self._events is not None else ():
-                if isinstance(value, int | float):
-                    self._events.add_scalar(name, value, step)
-
-    @contextmanager
-    def _optional(self) -> Iterator[None]:
-        """Do without TensorBoard after an error: not every installation is whole."""
-        try:
-            yield
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}".splitlines()[0]
-            message = f"TensorBoard failed ({problem}); the run goes on without it"
-            tqdm.write(message, file=sys.stderr)
-            self._events = None
-
-    def read(self) -> list[dict[str, Any]]:
-        """Read all records, the oldest first.
-
-        A line that a killed process left unfinished is not a record.
-
-        Raises:
-            ValueError: A line is damaged.
-        """
-        if not self.path.exists():
-            return []
-        records = []
-        for number, line in enumerate(self.path.read_bytes().split(b"\n")[:-1], 1):
-            try:
-                records.append(json.loads(line))
-                records[-1]["step"] + 0  # every record has a step, and it is a number
-            except (ValueError, TypeError, KeyError) as error:
-                raise ValueError(
-                    f"{self.path}, line {number}: not a record; delete this line"
-                ) from error
-        return records
-
-    def forget_after(self, step: int) -> None:
-        """Delete the records of later steps, because the run repeats these steps."""
-        text = "".join(_line(r) for r in self.read() if r["step"] <= step)
-        write_whole(self.path, lambda partial: partial.write_text(text, "utf-8"))
-
-
-def _line(record: dict[str, Any]) -> str:
-    # JSON has no infinity, which is the norm of a gradient that fp16 cannot hold.
-    values = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in record.items()
-    }
-    return json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _tensorboard(folder: Path, step: int) -> Any:
-    """Return a writer of TensorBoard's events from a step on, if it is installed."""
-    if find_spec("tensorboard") is None:
-        return None  # an extra: pip install 'transformer-lite-book[tensorboard]'
-    from torch.utils.tensorboard import SummaryWriter
-
-    # It drops what an interrupted run wrote about this step and later ones.
-    return SummaryWriter(folder, purge_step=step)

@@ -23,6 +23,8 @@ from transformer_lite.runs.files import require_readable, write_whole
 Weights = dict[str, Tensor]
 SCALES = ".scales"
 """Ends the name under which a file has the scales of a matrix in 8 bits."""
+FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+"""Numbers that weights may have, besides those of 8 bits with scales."""
 
 
 class Quantized(NamedTuple):
@@ -99,18 +101,22 @@ def read_weights(path: Path) -> Weights:
             "training and has deleted it, repeat the command"
         ) from None
     try:
-        weights = _in_floats(load_file(path))
-        for name, tensor in weights.items():
-            if not tensor.isfinite().all():
-                raise ValueError(f"{name} has values that are not finite")
-        return weights
+        return _in_floats(load_file(path))
     except (SafetensorError, ValueError) as error:
-        remedy = "name a .safetensors file of a run's checkpoints"
-        if path.match("checkpoints/*.safetensors"):
-            remedy = "delete it, and the one before it takes its place"
         raise ValueError(
-            f"{path}: the checkpoint is damaged ({error}); {remedy}"
+            f"{path}: the checkpoint is damaged ({error}); {remedy_of_damage(path)}"
         ) from error
+
+
+def remedy_of_damage(path: Path) -> str:
+    """Return what to do about a damaged file of a checkpoint."""
+    name = path.name.split(".")[0]
+    if path.parent.name != "checkpoints":
+        return "name a .safetensors file of a run's checkpoints"
+    kind = "step-" if name.startswith("step-") else ""  # training resumes from these
+    if all(p.match(f"{name}.*") for p in path.parent.glob(f"{kind}*.safetensors")):
+        return "no other takes its place; train again, in another --out"
+    return f"delete {name}.*, and another checkpoint takes its place"
 
 
 def average(paths: Sequence[Path]) -> Weights:
@@ -140,12 +146,22 @@ def average(paths: Sequence[Path]) -> Weights:
 def _in_floats(stored: Weights) -> Weights:
     """Multiply each matrix of 8 bits with its scales, which the result is without."""
     weights = dict(stored)
-    for name, tensor in stored.items():
-        if tensor.dtype == torch.int8:
-            scales = weights.pop(name + SCALES, None)
-            if scales is None or scales.shape != tensor.shape[:1]:
-                raise ValueError(f"{name} has 8 bits and no scale for each row")
-            weights[name] = tensor * scales[:, None]
+    for name in [name for name, t in stored.items() if t.dtype == torch.int8]:
+        numbers, scales = stored[name], weights.pop(name + SCALES, None)
+        if scales is None or numbers.dim() != 2 or scales.shape != numbers.shape[:1]:
+            raise ValueError(f"{name} has 8 bits and no scale for each row")
+        if scales.dtype not in FLOATS or not (scales > 0).all():
+            raise ValueError(f"{name}{SCALES} has a scale that is no number above 0")
+        weights[name] = numbers * scales[:, None]
+        if not weights[name].isfinite().all():
+            raise ValueError(f"{name}{SCALES} has a scale that is too large")
+    for name, tensor in weights.items():
+        if name.endswith(SCALES):
+            raise ValueError(f"{name} are the scales of no matrix of 8 bits")
+        if tensor.dtype not in FLOATS:
+            raise ValueError(f"{name} is of {tensor.dtype}; weights are floats")
+        if not tensor.isfinite().all():
+            raise ValueError(f"{name} has values that are not finite")
     return weights
 
 

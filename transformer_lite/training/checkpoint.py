@@ -21,10 +21,12 @@ from transformer_lite.batching import DataPosition
 from transformer_lite.config import TrainConfig
 from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.runs.files import sha256_of, write_whole
-from transformer_lite.runs.folder import RunFolder, training_path
+from transformer_lite.runs.folder import RunFolder, step_of, training_path
+from transformer_lite.runs.metrics import Metrics
 from transformer_lite.runs.weights import (
     average,
     load_weights,
+    remedy_of_damage,
     save_weights,
     weights_of,
 )
@@ -32,8 +34,6 @@ from transformer_lite.training.distributed import ONE_CPU, Processes
 
 RESUMABLE = 2
 """How many checkpoints keep the optimizer's state, which is twice the weights' size."""
-DELETE = "delete it and its .safetensors; training then uses the previous checkpoint"
-"""What to do about a training state that is damaged."""
 
 
 class TrainingState:
@@ -63,15 +63,15 @@ class TrainingState:
         steps = (config.warmup_steps, config.max_steps, config.cooldown_steps)
         return noam_schedule(self.optimizer, self.model.config.d_model, *steps, done)
 
-    def save(self, folder: RunFolder, stopped: bool = False) -> None:
+    def save(self, folder: RunFolder, extra: bool = False) -> None:
         """Write a checkpoint, and delete those that it makes superfluous.
 
-        If the run is `stopped`, it is no regular one, and unneeded where there is one.
+        An `extra` one is in no average, and unneeded where there is a regular one.
         """
         regular = folder.weights_after(self.step)
-        if stopped and regular.exists() and training_path(regular).exists():
+        if extra and regular.exists() and training_path(regular).exists():
             return
-        path = folder.weights_after(self.step, stopped)
+        path = folder.weights_after(self.step, extra)
         training = {
             "step": self.step,
             "position": tuple(self.position),
@@ -125,13 +125,14 @@ class TrainingState:
                 self.scaler.load_state_dict(training["scaler"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
-                f"{training_path(path)}: not the training state of this run; {DELETE}"
+                f"{training_path(path)}: not the training state of this run; "
+                f"{remedy_of_damage(path)}"
             ) from error
 
     def average(self, folder: RunFolder) -> None:
         """Write the mean of the last checkpoints, this state's among them."""
         if not folder.weights_after(self.step).exists():
-            # A signal stopped the run here, when this was not to be its last step.
+            # It is an extra one, from when this was not to be the run's last step.
             self.save(folder)
         # Deviation D8: checkpoints a number of steps apart, not ten minutes, so that
         # the average does not depend on how fast the machine is.
@@ -160,18 +161,20 @@ def load_training(path: Path) -> dict[str, Any]:
     except Exception as error:  # a damaged pickle can raise anything
         raise ValueError(
             f"{path}: the training state cannot be read ({error}); if this machine may "
-            f"read it and has the memory for it, the file is damaged: {DELETE}"
+            f"read it and has the memory for it, the file is damaged: "
+            f"{remedy_of_damage(path)}"
         ) from error
 
 
 def prune(folder: RunFolder, newest: Path, keep: int) -> None:
     """Delete the checkpoints that a new one makes superfluous.
 
-    These are those of later steps, which the run repeats, those that a signal caused,
-    and all regular ones but the last `keep`, at least `RESUMABLE`.
+    These are those of later steps, which the run repeats, extra ones, and all regular
+    ones but the last `keep`, at least `RESUMABLE`.
     """
-    regular = [path for path in folder.step_checkpoints() if path <= newest]
-    kept = sorted({*regular[-max(keep, RESUMABLE) :], newest})
+    saved = folder.step_checkpoints()
+    regular = [path for path in saved if step_of(path) <= step_of(newest)]
+    kept = list(dict.fromkeys([*regular[-max(keep, RESUMABLE) :], newest]))
     for path in set(folder.resumable_checkpoints()) - set(kept):
         path.unlink()
     resumable = {training_path(path) for path in kept[-RESUMABLE:]}
@@ -182,15 +185,33 @@ def prune(folder: RunFolder, newest: Path, keep: int) -> None:
 def newest_complete(folder: RunFolder) -> str | None:
     """Return the name of the newest checkpoint that training can resume from.
 
+    Without one, a run may begin: a new one, or one that was killed too early to have a
+    checkpoint. Its folder for them is there before its first step, and with its first
+    validation, at the latest, it saves the best weights and then a checkpoint.
+
     Raises:
-        ValueError: The folder has weights, but no checkpoint to resume from.
+        ValueError: The run had checkpoints, and none is left to resume from.
     """
     saved = folder.resumable_checkpoints()
     complete = [path for path in saved if training_path(path).exists()]
-    if not complete and any(folder.checkpoints.glob("*.safetensors")):
+    if complete:
+        return complete[-1].name
+    weights = set(folder.checkpoints.glob("*.safetensors"))
+    records = Metrics(folder.path).read()
+    validated = [record["step"] for record in records if "valid_loss" in record]
+    if records and folder.checkpoints.is_dir() and weights <= {folder.best}:
+        if not validated or records[-1]["step"] == validated[0]:
+            return None
+    if weights:
         raise ValueError(
             f"{folder.checkpoints}: has weights, but no step-….training.pt to resume "
             "from; train on from these weights in another --out, with --begin-with "
             f"{folder.path}"
         )
-    return complete[-1].name if complete else None
+    if records:
+        raise ValueError(
+            f"{folder.checkpoints}: no checkpoint is left of a run of "
+            f"{records[-1]['step']} steps; bring them back, give another --out, or "
+            f"delete {folder.metrics} to begin again"
+        )
+    return None

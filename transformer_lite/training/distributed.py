@@ -86,20 +86,20 @@ def join_processes() -> Iterator[Processes]:
     takes the GPU of its local rank, or the CPU if there is no GPU.
 
     After an error NCCL's group ends with the process: to destroy it would wait for the
-    other processes, which may wait for this one. Gloo's is destroyed at once. SIGTERM
-    is ignored from then on: torchrun sends it when a process has failed, and this one
-    has an error to report.
+    other processes, which may wait for this one. Gloo's is destroyed at once. The next
+    SIGTERM is ignored: torchrun sends one when a process has failed, and this one has
+    an error to report.
 
     Raises:
-        ValueError: This machine has fewer GPUs than processes.
+        ValueError: A variable is missing or wrong, or this machine has fewer GPUs than
+            processes.
         ConnectionError: Another process is lost, and Gloo has noticed. With NCCL no
             error is raised: this process waits for the GPU, until torchrun ends it, by
             SIGKILL 30 seconds after SIGTERM, or NCCL's watchdog, at the latest after 10
             minutes.
     """
-    world_size = int(os.environ.get("WORLD_SIZE", "1"))
-    rank = int(os.environ.get("RANK", "0"))
-    device = _device(int(os.environ.get("LOCAL_RANK", "0")))
+    rank, local_rank, world_size = _place()
+    device = _device(local_rank)
     try:
         if world_size > 1:
             dist.init_process_group(
@@ -112,7 +112,8 @@ def join_processes() -> Iterator[Processes]:
     except Exception as error:
         if world_size > 1:
             with suppress(ValueError):  # not in the main thread
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                before = signal.getsignal(signal.SIGTERM)
+                signal.signal(signal.SIGTERM, lambda n, _: signal.signal(n, before))
             if dist.is_initialized() and dist.get_backend() == "gloo":
                 dist.destroy_process_group()  # its threads would abort the process
             if _is_lost_connection(error):
@@ -124,6 +125,25 @@ def join_processes() -> Iterator[Processes]:
         raise
     if world_size > 1:
         dist.destroy_process_group()
+
+
+def _place() -> tuple[int, int, int]:
+    """Return this process's rank, its rank on this machine, and how many there are."""
+    numbers = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
+    numbers = {name: os.environ.get(name, numbers[name]) for name in numbers}
+    wrong = [f"{n} = {v!r}: no number" for n, v in numbers.items() if not v.isdecimal()]
+    if not wrong:
+        rank, local_rank, world_size, _ = map(int, numbers.values())
+        needed = ("RANK", "MASTER_ADDR", "MASTER_PORT") if world_size > 1 else ()
+        wrong = [f"{name}: not set" for name in needed if name not in os.environ]
+        if rank >= world_size:
+            wrong = [f"RANK = {rank}: too large for WORLD_SIZE = {world_size}"]
+    if wrong:
+        raise ValueError(
+            f"{wrong[0]}; let torchrun start the processes, which sets it, or unset "
+            "RANK and WORLD_SIZE to train in one"
+        )
+    return rank, local_rank, world_size
 
 
 def _device(local_rank: int) -> torch.device:

@@ -6,6 +6,7 @@ Tests: tests/package/training/test_run.py, tests/package/test_cli.py
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -29,6 +30,7 @@ from transformer_lite.runs.files import (
     write_whole,
 )
 from transformer_lite.runs.folder import RunFolder, find_run
+from transformer_lite.runs.metrics import Metrics
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.checkpoint import newest_complete
 from transformer_lite.training.distributed import join_processes
@@ -99,14 +101,14 @@ def train_recipe(
                 processes.world_size,
             )
             _require_room(recipe, corpus)
+            _require_memory(new_model, recipe.model, processes.device)
             validation = fixed_batches(*corpus.ids("valid"), config.batch_tokens)
-            initial = None
-            if recipe.begin_with is not None:
-                run = find_run(recipe.begin_with)
-                initial = run.initial_weights(recipe.model, corpus.vocabulary)
+            folder, initial = RunFolder(out), None
+            if recipe.begin_with is not None and not folder.steps_taken():
+                initial = _initial_weights(recipe, corpus)
             if processes.rank == 0:
-                lock.enter_context(_locked(out))
-                _open_run(recipe, RunFolder(out), corpus, initial)
+                lock.enter_context(_locked(folder))
+                _open_run(recipe, folder, corpus, initial)
             torch.manual_seed(config.seed)
             model = new_model(recipe.model)
             if initial:
@@ -131,22 +133,20 @@ def _no_room(config: TrainConfig) -> str:
     )
 
 
-def _locked(out: Path) -> AbstractContextManager[None]:
+def _locked(folder: RunFolder) -> AbstractContextManager[None]:
     """Keep other runs out of the folder, which must be new or a run's."""
-    folder = RunFolder(out)
     # A killed run may have left half a file.
-    files = (path for path in out.glob("*") if path.suffix != ".partial")
+    files = (path for path in folder.path.glob("*") if path.suffix != ".partial")
     if set(files) - {folder.lock}:
         if not folder.config.exists():
             raise ValueError(
-                f"{out}: is neither empty nor the folder of a run; give a new one as "
-                "--out"
+                f"{folder.path}: is neither empty nor the folder of a run; give a new "
+                "one as --out"
             )
         folder.recipe()
-        newest_complete(folder)
     busy = (
-        f"{out}: another process is training in this folder; wait for its end, or give "
-        "another --out"
+        f"{folder.path}: another process is training in this folder; wait for its end, "
+        "or give another --out"
     )
     return only_process(folder.lock, busy)
 
@@ -162,50 +162,96 @@ def _with_vocabulary_of(corpus: PreparedCorpus, config: ModelConfig) -> ModelCon
     return replace(config, vocab_size=size)
 
 
+def _initial_weights(recipe: Recipe, corpus: PreparedCorpus) -> Path:
+    """Return the weights of the run that the recipe begins with, if they fit it."""
+    run = find_run(recipe.begin_with)
+    theirs, ours = map(_decisive, (run.recipe().model, recipe.model))
+    if _vocabulary_of(run) != corpus.vocabulary.read_bytes():
+        raise ValueError(
+            f"{corpus.vocabulary}: not the vocabulary of {run.path}; prepare the text "
+            f"with --vocabulary {run.path}"
+        )
+    if changes := [
+        f"--model.{name.replace('_', '-')} {value}"
+        for name, value in sorted(theirs.items())
+        if ours.get(name) != value
+    ]:
+        raise ValueError(
+            f"{run.path}: has weights of another model than the recipe; give "
+            + " ".join(changes)
+        )
+    return run.default_weights()
+
+
+def _decisive(config: ModelConfig) -> dict[str, Any]:
+    """Return the settings that decide whether weights fit, and what they compute."""
+    width = config.d_model // config.num_heads
+    config = replace(config, d_k=config.d_k or width, d_v=config.d_v or width)
+    free = {"dropout", "attention", *["max_len"] * (config.positions != "learned")}
+    return {name: value for name, value in asdict(config).items() if name not in free}
+
+
+def _vocabulary_of(run: RunFolder) -> bytes:
+    if not run.tokenizer.exists():
+        raise ValueError(
+            f"{run.tokenizer}: missing; copy it from the data that the run trained on"
+        )
+    return run.tokenizer.read_bytes()
+
+
 def _open_run(
     recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus, initial: Path | None
 ) -> None:
     """Write what a run's folder says of the run, or check that it is the same run."""
-    vocabulary = corpus.vocabulary.read_bytes()
-    data = {"corpus": corpus.name, "pairs": corpus.sizes["train"]}
-    data["fingerprint"] = corpus.fingerprint
     # A sentence of about 40 letters, which the run's page opens with.
     example = min(corpus.text("valid")[0], key=lambda text: abs(len(text) - 40))
-    record = data | {"languages": corpus.languages, "example": example}
+    record = _data_of(corpus) | {"languages": corpus.languages, "example": example}
     record["tokenizer_sha256"] = corpus.sha256[corpus.vocabulary.name]
     if initial:
         name = recipe.begin_with
         record["begin_with"] = {"run": name, "sha256": sha256_of(initial)}
-    # Without weights there is nothing that another run could spoil.
-    if newest_complete(folder):
-        before = folder.training_data()
-        is_same = data.items() <= before.items()
-        if not is_same or folder.tokenizer.read_bytes() != vocabulary:
-            raise ValueError(
-                f"{folder.path}: holds a run on other training data, or with another "
-                f"tokenizer.model, than {corpus.folder} has now; give another --out, "
-                "or the data that it began with"
-            )
-        began_with = before.get("begin_with", {}).get("sha256")
-        if initial and began_with != record["begin_with"]["sha256"]:
-            raise ValueError(
-                f"{folder.path}: did not begin with what {initial} holds now; give "
-                "another --out, or resume it with --begin-with None"
-            )
-        record = before | record
-        if recipe.train.max_steps < folder.steps_taken():
-            raise ValueError(
-                f"train.max_steps = {recipe.train.max_steps} is less than the "
-                f"{folder.steps_taken()} steps that {folder.path} has; give more"
-            )
-        _require_same_settings(folder.recipe(), recipe, folder.path)
+    if newest_complete(folder) or Metrics(folder.path).read():
+        _require_same_run(recipe, folder, corpus)
+        record = folder.training_data() | record
     delete_partial(folder.checkpoints, "step-*", "best.*")
     for path, content in (
         (folder.config, _to_json(asdict(recipe))),
-        (folder.tokenizer, vocabulary),
+        (folder.tokenizer, corpus.vocabulary.read_bytes()),
         (folder.corpus, _to_json(record)),
     ):
         write_whole(path, partial(Path.write_bytes, data=content))
+
+
+def _data_of(corpus: PreparedCorpus) -> dict[str, Any]:
+    """Return what must not change in the data of a run."""
+    pairs, fingerprint = corpus.sizes["train"], corpus.fingerprint
+    return {"corpus": corpus.name, "pairs": pairs, "fingerprint": fingerprint}
+
+
+def _require_same_run(
+    recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus
+) -> None:
+    """Refuse to go on with other data, initial weights or settings than a run has."""
+    before, vocabulary = folder.training_data(), corpus.vocabulary.read_bytes()
+    is_same = _data_of(corpus).items() <= before.items()
+    if not is_same or _vocabulary_of(folder) != vocabulary:
+        raise ValueError(
+            f"{folder.path}: holds a run on other training data, or with another "
+            f"tokenizer.model, than {corpus.folder} has now; give another --out, "
+            "or the data that it began with"
+        )
+    began_with = before.get("begin_with", {}).get("run")
+    if recipe.begin_with != began_with:
+        raise ValueError(
+            f"{folder.path}: did not begin with {recipe.begin_with}; give another "
+            f"--out, or --begin-with {began_with}, which need not be there any more"
+        )
+    if recipe.train.max_steps < folder.steps_taken():
+        raise ValueError(
+            f"train.max_steps = {recipe.train.max_steps} is less than the "
+            f"{folder.steps_taken()} steps that {folder.path} has; give more"
+        )
+    _require_same_settings(folder.recipe(), recipe, folder.path)
 
 
 def _require_same_settings(old: Recipe, new: Recipe, out: Path) -> None:
@@ -243,6 +289,35 @@ def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
         raise ValueError(
             f"model.max_len = {max_len} leaves no room to translate valid's {longest} "
             f"tokens with search.max_extra = {max_extra}; give a larger model.max_len"
+        )
+    sides, step = corpus.ids("train"), recipe.train.global_batch_tokens
+    epoch = batch + max(int(side.lengths.sum()) + len(side) for side in sides)
+    if step and step > epoch:
+        raise ValueError(
+            f"train.global_batch_tokens = {step} is more than all the text of "
+            f"{corpus.folder}; give at most {epoch}"
+        )
+
+
+def _require_memory(
+    new_model: Callable[[ModelConfig], nn.Module],
+    config: ModelConfig,
+    device: torch.device,
+) -> None:
+    """Check that the weights, their gradients and Adam's moments fit into memory."""
+    with torch.device("meta"):  # where tensors have a shape and no numbers
+        model = new_model(config)
+    parameters = sum(tensor.numel() for tensor in model.parameters())
+    needed = 16 * parameters + 4 * sum(tensor.numel() for tensor in model.buffers())
+    if device.type == "cuda":
+        there = torch.cuda.get_device_properties(device).total_memory
+    else:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise MemoryError(
+            f"a model of {parameters:,} parameters needs {needed / 2**30:,.0f} GiB in "
+            f"training, and there are {there / 2**30:,.0f}; give a smaller "
+            "model.d_model, model.d_ff, model.num_layers or model.max_len"
         )
 
 

@@ -69,10 +69,20 @@ class Objective(nn.Module):
         """
         with autocast(self.precision, src_ids.device):
             hidden = self.model.hidden(src_ids, tgt_input)
-            weight = self.model.decoder.embedding.weight
-            return fused_label_smoothed_loss(
-                hidden, weight, labels, self.smoothing, real, scale
-            )
+            return self.loss(hidden, labels, real, scale)
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "batch steps d_model"],
+        labels: Int[Tensor, "batch steps"],
+        real: Int[Tensor, " tokens"],
+        scale: Float[Tensor, ""] | None = None,
+    ) -> LossSums:
+        """Return the sums of `forward` for the decoder's output."""
+        weight = self.model.decoder.embedding.weight
+        return fused_label_smoothed_loss(
+            hidden, weight, labels, self.smoothing, real, scale
+        )
 
 
 @dataclass(frozen=True)

@@ -7,26 +7,25 @@ Tests: tests/package/training/test_trainer.py
 
 import math
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from tqdm import tqdm
 
 from transformer_lite.batching import Batch, BatchStream, StepBatches
 from transformer_lite.config import TrainConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
 from transformer_lite.precision import choose_precision, peak_tflops, tf32_if_chosen
-from transformer_lite.runs.folder import Metrics, RunFolder
+from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.metrics import Metrics, tell
 from transformer_lite.runs.progress import Progress
 from transformer_lite.runs.weights import save_weights, weights_of
 from transformer_lite.training.checkpoint import TrainingState
@@ -42,7 +41,10 @@ from transformer_lite.training.step import (
 )
 
 OnValidation = Callable[[], dict[str, Any]]
-"""Called after each validation; its record gets the values that are returned."""
+"""Called after each validation; its record gets the values that are returned.
+
+An error in it is shown, and ends no run.
+"""
 
 SMALLEST_SCALE = 2.0**-10
 """Smallest scale of fp16's gradients; if they overflow even so, no scale helps."""
@@ -64,9 +66,10 @@ def stop_signals() -> Iterator[list[int]]:
     def receive(number: int, _: object) -> None:
         received.append(number)
         if len(received) == 1:
-            message = "stopping after this step with a checkpoint; Ctrl-\\ ends the run"
-            with suppress(RuntimeError):  # the signal may have interrupted a write
-                tqdm.write(f"{message} at once", file=sys.stderr)
+            tell(
+                "stopping after this step with a checkpoint; Ctrl-\\ ends the run at "
+                "once"
+            )
 
     handlers = {}
     if threading.current_thread() is threading.main_thread():  # Python allows no other
@@ -77,6 +80,20 @@ def stop_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+class TakenStep(NamedTuple):
+    """A step, and how it went on this process."""
+
+    report: StepReport
+    rate: float
+    """The learning rate."""
+    padding: float
+    """The share of padding in a batch."""
+    seconds: float
+    """How long the step took, with its batches."""
+    seconds_loading: float
+    """How long it waited for its batches."""
 
 
 class Trainer:
@@ -125,7 +142,7 @@ class Trainer:
         self.state.resume(self.folder, processes)
         with processes.all_or_none():
             if processes.rank == 0:
-                self._forget_later_steps()
+                self._make_ready()
         steps = self.stream.steps(self.state.position)
         self.model.train()
         with (
@@ -143,14 +160,13 @@ class Trainer:
         ):
             objective = self._objective()
             while not self._is_done:
-                report, measured = self._take(objective, steps)
-                self._judge(report, measured["rate"])
-                valid = None
-                if self._is_due(self.config.validate_every):
-                    valid = self._validate()
+                step = self._take(objective, steps)
+                self._judge(step)
+                is_due = self._is_due(self.config.validate_every)
+                valid = self._validate() if is_due else None
                 with processes.all_or_none():
                     if processes.rank == 0:
-                        self._record(report, measured)
+                        self._record(step)
                         if valid:
                             self._record_validation(valid)
                         if self._checkpoint_is_due():
@@ -160,7 +176,7 @@ class Trainer:
                     # torchrun ends all processes as soon as one has left.
                     with processes.all_or_none():
                         if processes.rank == 0:
-                            self.state.save(self.folder, stopped=True)
+                            self.state.save(self.folder, extra=True)
                     return False
         with processes.all_or_none():
             if processes.rank == 0:
@@ -171,11 +187,12 @@ class Trainer:
     def _is_done(self) -> bool:
         return self.state.step >= self.config.max_steps
 
-    def _forget_later_steps(self) -> None:
-        """Remove what belongs to steps that are about to be taken again."""
+    def _make_ready(self) -> None:
+        """Make the folder as it was after the state's step."""
+        self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         self.metrics.forget_after(self.state.step)
         if self.state.step:
-            tqdm.write(f"resuming after step {self.state.step:,}", file=sys.stderr)
+            tell(f"resuming after step {self.state.step:,}")
         if not self._is_done:
             # This average belongs to an earlier end, and `translate` would prefer it.
             self.folder.average.unlink(missing_ok=True)
@@ -186,7 +203,9 @@ class Trainer:
             return objective
         # The gradients live in the buckets that are sent: nothing is copied there.
         parallel = DistributedDataParallel(objective, gradient_as_bucket_view=True)
-        parallel.broadcast_buffers = False  # tables of constants, equal everywhere
+        # Tables of constants, equal everywhere. As an argument it is deprecated in
+        # PyTorch 2.13, and what replaces it is missing in 2.6.
+        parallel.broadcast_buffers = False
         return parallel
 
     @contextmanager
@@ -199,19 +218,17 @@ class Trainer:
         parts = self.model.modules() if self.config.compile else ()
         layers = [p for p in parts if isinstance(p, (EncoderLayer, DecoderLayer))]
         for layer in layers:
-            layer.compile(dynamic=True)
+            layer.forward = torch.compile(layer.forward, dynamic=True)
         try:
             yield
         finally:
             for layer in layers:
-                layer._compiled_call_impl = None  # the caller's model is as before
+                del layer.forward  # the class's own is there again
 
-    def _take(
-        self, objective: nn.Module, steps: Iterator[StepBatches]
-    ) -> tuple[StepReport, dict[str, float]]:
+    def _take(self, objective: nn.Module, steps: Iterator[StepBatches]) -> TakenStep:
         state, begun = self.state, time.perf_counter()
         batches, position = next(steps)
-        waited = time.perf_counter() - begun
+        loaded = time.perf_counter()
         rate = state.schedule.get_last_lr()[0]
         report = train_step(
             objective,
@@ -222,18 +239,14 @@ class Trainer:
             state.scaler,
             self.config.clip_norm,
         )
-        seconds = time.perf_counter() - begun
+        ended = time.perf_counter()
         state.step, state.position = state.step + 1, position
-        return report, {
-            "rate": rate,
-            "tokens_per_second": round(report.tokens / seconds),
-            "padding": sum(batch.padding for batch in batches) / len(batches),
-            "loader_wait": waited / seconds,
-        }
+        padding = sum(batch.padding for batch in batches) / len(batches)
+        return TakenStep(report, rate, padding, ended - begun, loaded - begun)
 
-    def _judge(self, report: StepReport, rate: float) -> None:
+    def _judge(self, step: TakenStep) -> None:
         """Advance the schedule, count the step as skipped in fp16, or end the run."""
-        state = self.state
+        state, report = self.state, step.report
         if report.is_taken:
             state.schedule.step()
         elif state.scaler.is_enabled() and state.scaler.get_scale() >= SMALLEST_SCALE:
@@ -242,16 +255,17 @@ class Trainer:
         else:
             raise FloatingPointError(
                 f"step {state.step}: the loss is {report.loss} and the gradient's norm "
-                f"{report.gradient_norm} at learning rate {rate:.2e}, after batch "
+                f"{report.gradient_norm} at learning rate {step.rate:.2e}, after batch "
                 f"{state.position.batches} of epoch {state.position.epoch + 1}; "
                 f"{REMEDY}"
             )
 
-    def _record(self, report: StepReport, measured: dict[str, float]) -> None:
-        speed = measured["tokens_per_second"]
+    def _record(self, step: TakenStep) -> None:
+        """Write a step into the metrics, and show it in the progress bar."""
+        report = step.report
+        speed = round(report.tokens / step.seconds)
         self._bar.set_postfix_str(
-            f"{speed:,} tokens/s, train_loss {report.loss:.3f}, "
-            f"rate {measured['rate']:.1e}",
+            f"{speed:,} tokens/s, train_loss {report.loss:.3f}, rate {step.rate:.1e}",
             refresh=False,
         )
         self._bar.update()
@@ -261,7 +275,10 @@ class Trainer:
             "gradient_norm": report.gradient_norm,
             "tokens": report.tokens,
             "skipped_steps": self.state.skipped,
-            **measured,
+            "rate": step.rate,
+            "tokens_per_second": speed,
+            "padding": step.padding,
+            "loader_wait": step.seconds_loading / step.seconds,
         }
         device = self.processes.device
         if self._flops_per_token:
@@ -297,21 +314,29 @@ class Trainer:
     def _record_validation(self, report: LossReport) -> None:
         """Write a validation into the metrics, show it, and save the best weights."""
         step = self.state.step
-        with evaluation_mode(self.model):
-            extra = self.on_validation()
         losses = {"valid_loss": report.loss, "valid_perplexity": report.perplexity}
-        self.metrics.add(step, **losses, **extra)
-        tqdm.write(
+        self.metrics.add(step, **losses, **self._samples())
+        tell(
             f"step {step:,}: validation loss {report.loss:.3f} (label-smoothed), "
-            f"perplexity {report.perplexity:.2f}",
-            file=sys.stderr,
+            f"perplexity {report.perplexity:.2f}"
         )
         if report.loss < self.state.best_loss:
-            if not self.folder.resumable_checkpoints():
-                # Where there are best weights, there is a step to resume from.
-                self.state.save(self.folder, stopped=True)
             self.state.best_loss = report.loss
+            # Before the checkpoint, which knows their loss: a run that is killed in
+            # between takes the steps since the last checkpoint again.
             save_weights(self.folder.best, weights_of(self.model))
+            if not self.folder.resumable_checkpoints():
+                self.state.save(self.folder, extra=True)  # or they would stand alone
+
+    def _samples(self) -> dict[str, Any]:
+        """Return what the callback has to record, nothing after an error."""
+        try:
+            with evaluation_mode(self.model):
+                return self.on_validation()
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            tell(f"no samples at this validation ({problem})")
+            return {}
 
     def _is_due(self, every: int) -> bool:
         return self._is_done or self.state.step % every == 0

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 import sacrebleu
@@ -115,16 +114,6 @@ def test_validation_bleu_knows_the_language(tmp_path):
     found = samples_of(tmp_path, [*CHINESE, *REFERENCE], [*REFERENCE, *CHINESE])()
     assert found["valid_bleu"] > 50
     assert found["translations"] == [*REFERENCE, CHINESE[0]]
-
-
-@pytest.mark.parametrize("error", [RuntimeError("CUDA error\nmore"), KeyError("x")])
-def test_samples_never_end_a_run(tmp_path, capsys, error):
-    samples = samples_of(tmp_path, REFERENCES, [], ("en", "de"))
-    samples.translator.translate = Mock(side_effect=error)
-    assert samples() == {"translations": None}
-    (line,) = capsys.readouterr().err.splitlines()
-    problem = f"{type(error).__name__}: {error}".split("\n")[0]
-    assert line == f"no samples at this validation ({problem})"
 
 
 def test_samples_are_searched_in_fp32(tmp_path, monkeypatch):

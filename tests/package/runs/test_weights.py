@@ -70,14 +70,42 @@ def test_rounding_rounded_weights_again_changes_nothing():
     assert torch.equal(again["matrix"], once["matrix"])
 
 
-@pytest.mark.parametrize("scales", [None, torch.ones(3)])
-def test_weights_of_8_bits_without_their_scales_are_damaged(tmp_path, scales):
-    stored = in_8_bits({"matrix": torch.randn(5, 3)})
-    del stored[f"matrix{SCALES}"]
-    if scales is not None:
-        stored[f"matrix{SCALES}"] = scales
+EIGHT = torch.ones(5, 3, dtype=torch.int8)
+DAMAGED = {
+    "no scales": ({"m": EIGHT}, "m has 8 bits and no scale for each row"),
+    "too few scales": ({"m": EIGHT, f"m{SCALES}": torch.ones(3)}, "m has 8 bits and"),
+    "a vector": ({"m": EIGHT[0], f"m{SCALES}": torch.ones(3)}, "m has 8 bits and no"),
+    "a scalar": ({"m": EIGHT[0, 0], f"m{SCALES}": torch.tensor(1.0)}, "m has 8 bits"),
+    "whole scales": ({"m": EIGHT, f"m{SCALES}": EIGHT[:, 0]}, "8 bits and no|no number"),
+    "no matrix": ({f"m{SCALES}": torch.ones(5)}, "are the scales of no matrix of 8"),
+    **{
+        f"scale {scale}": ({"m": EIGHT, f"m{SCALES}": torch.full((5,), scale)}, message)
+        for scale, message in [
+            (0.0, "scale that is no number above 0"),
+            (-1.0, "scale that is no number above 0"),
+            (float("nan"), "scale that is no number above 0"),
+            (float("inf"), "scale that is too large"),
+        ]
+    },
+    "an overflow": (
+        {"m": 2 * EIGHT, f"m{SCALES}": torch.full((5,), 3e38)},
+        "scale that is too large",
+    ),
+    **{
+        str(kind): ({"m": torch.ones(5, 3).to(kind)}, f"m is of {kind}; weights are")
+        for kind in (
+            *(torch.uint8, torch.int32, torch.bool, torch.complex64),
+            *(torch.float8_e4m3fn, torch.float8_e5m2),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_what_is_no_weight_is_named(tmp_path, kind):
+    stored, message = DAMAGED[kind]
     save_weights(tmp_path / "w.safetensors", stored)
-    with pytest.raises(ValueError, match=r"damaged \(matrix has 8 bits and no scale"):
+    with pytest.raises(ValueError, match=rf"w\.safetensors: .*damaged \(.*{message}"):
         read_weights(tmp_path / "w.safetensors")
 
 
@@ -115,12 +143,15 @@ def test_weights_of_another_shape_are_refused_and_change_nothing(tmp_path):
 
 def test_weights_cut_short_anywhere_are_named_with_a_remedy(tmp_path):
     (tmp_path / "checkpoints").mkdir()
-    path = saved(tmp_path / "checkpoints" / "w.safetensors")
+    path = saved(tmp_path / "checkpoints" / "step-00000007.safetensors")
     whole = path.read_bytes()
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"w\.safetensors: .*damaged.*delete it"):
+        with pytest.raises(ValueError, match=r"07\.safetensors: .*damaged.*train again"):
             read_weights(path)
+    saved(path.with_name("step-00000003.safetensors"))
+    with pytest.raises(ValueError, match=r"damaged.*delete step-00000007\.\*, and"):
+        read_weights(path)
 
 
 def test_what_the_system_refuses_to_read_is_not_called_damaged(tmp_path):
@@ -135,7 +166,7 @@ def test_weights_that_are_not_finite_are_named_with_a_remedy(tmp_path, value):
     (tmp_path / "checkpoints").mkdir()
     path = tmp_path / "checkpoints" / "w.safetensors"
     save_weights(path, {"good": torch.ones(3), "spoilt": torch.tensor([1.0, value])})
-    message = r"damaged \(spoilt .* not finite\); delete it"
+    message = r"damaged \(spoilt .* not finite\); "
     with pytest.raises(ValueError, match=message):
         read_weights(path)
 
@@ -145,7 +176,7 @@ def test_a_file_that_is_no_checkpoint_is_not_to_be_deleted(tmp_path):
     for name in ("text.txt", "nothing.safetensors"):
         with pytest.raises(ValueError, match=f"{name}: ") as caught:
             read_weights(tmp_path / name)
-        assert "delete it" not in str(caught.value)
+        assert "delete " not in str(caught.value)
 
 
 def test_pickled_weights_which_could_run_code_are_refused(tmp_path):

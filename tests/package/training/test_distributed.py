@@ -75,7 +75,9 @@ def trainer_of(processes, out, precision=None):
     stream = BatchStream(*sides, config.batch_tokens, config.seed, *place)
     model = some_model(dropout=0.3).model
     model = model.float() if precision else model
-    return Trainer(model, stream, fixed_batches(*sides, 100), config, out, processes)
+    validation = fixed_batches(*sides, 100)
+    samples = mock.Mock(side_effect=MemoryError)  # which never end a run
+    return Trainer(model, stream, validation, config, out, processes, samples)
 
 
 def trained(processes, out, precision=None):
@@ -243,6 +245,24 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
         pass
 
 
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ({"WORLD_SIZE": "2"}, "RANK: not set; let torchrun"),
+        ({"RANK": "1"}, "RANK = 1: too large for WORLD_SIZE = 1"),
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE = 'two': no number; let torchrun"),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR: not set"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "a"}, "MASTER_PORT: not set"),
+        ({"WORLD_SIZE": "0"}, "RANK = 0: too large for WORLD_SIZE = 0"),
+    ],
+)
+def test_half_of_torchruns_variables_are_refused_by_name(monkeypatch, place, message):
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=message), join_processes():
+        pass
+
+
 def test_two_processes_with_17_and_3_tokens_take_the_step_of_one(two_processes):
     model = some_model()
     report = one_step(model, FIRST)
@@ -301,7 +321,7 @@ def test_no_process_leaves_a_stopped_run_before_its_checkpoint_is_whole(two_proc
     # The signal reached the second process; saving took the first three seconds.
     for found in two_processes:
         assert not found["finished"]
-        assert found["left_with"] == ["step-00000003.stopped.safetensors"]
+        assert found["left_with"] == ["step-00000003.extra.safetensors"]
     (first, own), (second, other) = (found["stopped_at"] for found in two_processes)
     assert first == second == 3
     assert torch.equal(own, other)
@@ -320,14 +340,14 @@ def test_one_process_resumes_what_two_began(two_processes, results):
 
 def test_a_mistake_that_one_process_finds_ends_both(two_processes):
     other, own = (found["missing"] for found in two_processes)
-    message = r"00003\.stopped\.training\.pt: not found.*one common folder"
+    message = r"00003\.extra\.training\.pt: not found.*one common folder"
     assert re.search(message, own)
     assert other == f"process 1: {own}"
 
 
 def test_both_processes_end_where_their_checkpoints_differ(two_processes):
     for found in two_processes:
-        assert "stopped.safetensors: not the same file" in found["different"]
+        assert "extra.safetensors: not the same file" in found["different"]
 
 
 def test_a_process_says_that_another_is_lost_before_a_signal_ends_it(tmp_path):

@@ -22,7 +22,7 @@ from torch import distributed as dist
 
 from transformer_lite import cli
 from transformer_lite.parsing import evaluation
-from transformer_lite.runs.folder import Metrics
+from transformer_lite.runs.metrics import Metrics
 from transformer_lite.training import checkpoint, run, step, trainer
 from transformer_lite.training.step import add_gradients
 
@@ -53,13 +53,6 @@ FAULTS = {
     "a checkpoint": (checkpoint, "save_training", 0, FULL_DISK, "No space left"),
     "the average": (checkpoint, "average", 0, FULL_DISK, "No space left"),
     "the loss": (step, "add_gradients", 1, nan_sums, "the loss is nan"),
-    "the callback": (
-        evaluation,
-        "validation_samples",
-        0,
-        lambda *_: mock.Mock(side_effect=OSError("cannot be scored")),
-        "cannot be scored",
-    ),
 }
 SECONDS = 120
 """How long the processes may take, on a busy machine."""

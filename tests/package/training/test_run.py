@@ -204,6 +204,37 @@ def test_a_run_killed_before_its_first_regular_checkpoint_goes_on(
     assert [record for record in recorded(out, "step") if record == 1] == [1]
 
 
+@pytest.mark.parametrize("how", ["folder", "files"])
+def test_a_run_whose_checkpoints_are_gone_is_not_overwritten(recipe, out, how):
+    train_recipe(recipe, out)
+    for path in RunFolder(out).checkpoints.iterdir():
+        path.unlink()
+    if how == "folder":
+        RunFolder(out).checkpoints.rmdir()
+    before = contents(out)
+    message = r"no checkpoint is left of a run of 4 steps; .* or delete .*metrics.jsonl"
+    with pytest.raises(ValueError, match=message):
+        train_recipe(recipe, out)
+    assert contents(out) == before
+    RunFolder(out).metrics.unlink()
+    assert train_recipe(recipe, out)
+
+
+def test_a_run_killed_before_any_checkpoint_begins_again_if_it_is_the_same(
+    recipe, out, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        before_step(patch, 2, crash)
+        with pytest.raises(Crash):
+            train_recipe(recipe, out)
+    before = contents(out)
+    with pytest.raises(ValueError, match=r"run with train.seed = 1, now it is 7"):
+        train_recipe(changed(recipe, "train", seed=7), out)
+    assert contents(out) == before
+    assert train_recipe(recipe, out)
+    assert len(recorded(out, "train_loss")) == 4
+
+
 @pytest.fixture
 def trained(recipe, tmp_path):
     train_recipe(recipe, tmp_path / "first")
@@ -233,28 +264,49 @@ def test_a_run_begins_with_the_weights_of_another_and_records_which(
     checksum = sha256(average.read_bytes()).hexdigest()
     record = {"run": str(trained), "sha256": checksum}
     assert RunFolder(out).training_data()["begin_with"] == record
-    # It is the same run, whether these weights are named again or are there no more.
+    # It is the same run, whether these weights are there or not.
     more = changed(tuned, "train", max_steps=5)
     assert train_recipe(more, out)
     shutil.rmtree(trained)
-    assert train_recipe(replace(more, begin_with=None), out)
+    assert train_recipe(changed(more, "train", max_steps=6), out)
     assert RunFolder(out).training_data()["begin_with"] == record
 
 
 def test_a_run_does_not_resume_with_other_initial_weights(recipe, trained, out):
-    train_recipe(replace(recipe, begin_with=str(trained)), out)
-    folder = RunFolder(trained)
-    shutil.copyfile(folder.weights_after(2), folder.average)
+    train_recipe(recipe, out)
     before = contents(out)
-    message = r"run: did not begin with what .*average.safetensors holds now; give an"
+    message = r"run: did not begin with .*first; give another .*--begin-with None, "
     with pytest.raises(ValueError, match=message):
         train_recipe(replace(recipe, begin_with=str(trained)), out)
     assert contents(out) == before
 
 
+def test_the_shape_alone_decides_whether_weights_fit(recipe, trained, out):
+    begin = replace(recipe, begin_with=str(trained))
+    same = changed(begin, "model", d_k=3, d_v=3, max_len=70)
+    assert train_recipe(same, out)
+    learned = changed(recipe, "model", positions="learned")
+    train_recipe(learned, out.with_name("learned"))
+    other = changed(learned, "model", max_len=70)
+    with pytest.raises(ValueError, match=r"another model .*; give --model.max-len 64$"):
+        train_recipe(
+            replace(other, begin_with=str(out.with_name("learned"))), out.with_name("x")
+        )
+
+
+def test_what_is_no_whole_run_is_nothing_to_begin_with(recipe, trained, out):
+    checkpoint = RunFolder(trained).average
+    with pytest.raises(ValueError, match=r"average\.safetensors: a file; give the fol"):
+        train_recipe(replace(recipe, begin_with=str(checkpoint)), out)
+    RunFolder(trained).tokenizer.unlink()
+    with pytest.raises(ValueError, match=r"first/tokenizer\.model: missing; copy it"):
+        train_recipe(replace(recipe, begin_with=str(trained)), out)
+    assert not out.exists()
+
+
 def test_weights_of_another_model_or_vocabulary_are_refused(recipe, trained, data, out):
     begin = replace(recipe, begin_with=str(trained))
-    message = r"first: has weights of another model.*give --model.d-ff 7 --model.num-h"
+    message = r"first: has weights of another model.*give --model.d-ff 7 --model.d-k 3"
     with pytest.raises(ValueError, match=message):
         train_recipe(changed(begin, "model", d_ff=8, num_heads=3), out)
     message = r"model: not the vocabulary of .*first; prepare .*--vocabulary .*first"
@@ -300,7 +352,7 @@ def test_a_run_resumes_with_what_costs_nothing(
     recipe, out, monkeypatch, capsys, part, values
 ):
     # Layers whose types are checked, as in all tests, cannot be compiled.
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda *_, **__: None)
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     train_recipe(recipe, out)
     more = changed(recipe, "train", max_steps=6)
     capsys.readouterr()
@@ -364,6 +416,11 @@ def test_the_highest_rate_is_found_without_trying_every_step():
         ("model", {"vocab_size": 50}, r"vocab_size = 50 is not the 40 of .*one; "),
         ("model", {"max_len": 3}, r"longer than model.max_len = 3; give a larger"),
         ("train", {"batch_tokens": 3}, r"longer than train.batch_tokens = 3; give"),
+        (
+            "train",
+            {"global_batch_tokens": 10**12},
+            r"than all the text of .*one; give",
+        ),
         # Without room for max_extra tokens no sample could be translated.
         ("search", {"max_extra": 63}, r"no room to translate valid's \d+ tokens"),
     ],
@@ -371,4 +428,11 @@ def test_the_highest_rate_is_found_without_trying_every_step():
 def test_what_the_data_does_not_fit_is_named(recipe, out, part, values, message):
     with pytest.raises(ValueError, match=message):
         train_recipe(changed(recipe, part, **values), out)
+    assert not out.exists()
+
+
+def test_a_model_larger_than_the_memory_is_refused(recipe, out):
+    huge = changed(recipe, "model", d_model=10**6)
+    with pytest.raises(MemoryError, match=r"parameters needs .* GiB in training, and"):
+        train_recipe(huge, out)
     assert not out.exists()

@@ -1,11 +1,14 @@
 """A run can be stopped anywhere and resumes as if nothing had happened."""
 
+import io
 import math
 import re
 import signal
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
+from pathlib import Path
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -76,7 +79,7 @@ def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, capsys, nu
     message = "stopping after this step with a checkpoint; Ctrl-\\ ends the run"
     assert capsys.readouterr().err.count(message) == 1
     folder = RunFolder(tmp_path)
-    path = folder.weights_after(5, stopped=True)
+    path = folder.weights_after(5, extra=True)
     load_weights(Transformer(ModelConfig(**MODEL)), path)
     assert load_training(training_path(path))["step"] == 5
     assert not folder.average.exists()
@@ -155,6 +158,40 @@ def test_the_best_checkpoint_has_the_lowest_loss_of_all_sessions(tmp_path, monke
     assert same_weights(best, fourth)
 
 
+class Kill(BaseException):
+    """Ends a run between two of its files."""
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3, 4])
+def test_a_run_killed_at_its_first_validation_keeps_the_best_weights(
+    tmp_path, monkeypatch, moment
+):
+    # The first of them is the best of all, and the first checkpoint is due later.
+    late = {"checkpoint_every": 5, "max_steps": 6}
+    values = {2: 3.0, 4: 4.0, 6: 5.0}
+
+    def made(name):
+        run = trainer_of(tmp_path / name, **late)
+        report = lambda *_: LossReport(values[run.state.step], 1.0, 7)  # noqa: E731
+        monkeypatch.setattr(trainer, "validate", report)
+        return run
+
+    def write_and_die(*arguments):
+        if next(writes) == moment:
+            raise Kill
+        os_replace(*arguments)
+
+    assert made("whole").train()
+    writes, os_replace = count(), Path.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", write_and_die)
+        with pytest.raises(Kill):
+            made("killed").train()
+    assert made("killed").train()
+    assert same_file(tmp_path / "whole", tmp_path / "killed", "best")
+    assert without_speed(tmp_path / "whole") == without_speed(tmp_path / "killed")
+
+
 def test_metrics_have_one_record_for_each_step_and_each_validation(whole):
     steps, validations = (
         [record["step"] for record in records(whole, name)]
@@ -180,6 +217,19 @@ def test_what_a_validation_callback_finds_in_evaluation_mode_is_recorded(tmp_pat
     found = [(record["mode"], record["text"]) for record in records(tmp_path, "text")]
     assert found == [(False, ["schön"])] * 6
     assert made.model.training
+
+
+@pytest.mark.parametrize("error", [RuntimeError("CUDA error\nmore"), MemoryError("ü")])
+@pytest.mark.parametrize("stderr", ["there", "ASCII"])
+def test_samples_never_end_a_run(tmp_path, monkeypatch, capsys, error, stderr):
+    if stderr == "ASCII":
+        monkeypatch.setattr("sys.stderr", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    trainer_of(tmp_path, on_validation=Mock(side_effect=error)).train()
+    assert [r["step"] for r in records(tmp_path, "valid_loss")] == [2, 4, 6, 8, 10, 11]
+    if stderr == "there":
+        shown = capsys.readouterr().err
+        assert shown.count("no samples at this validation (") == 6
+        assert "more" not in shown
 
 
 def spoil(model, value=math.nan):
@@ -255,22 +305,16 @@ def test_the_record_has_the_models_operations_a_second(whole, tmp_path, monkeypa
 
 COMPILED = """
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
 from small_runs import train
 from torch._dynamo.utils import counters
 
-from transformer_lite.layers import DecoderLayer, EncoderLayer
 
-
-def compile_layer(layer, dynamic):
-    # Traced as for any backend; this one needs no C++ compiler.
-    torch.nn.Module.compile(layer, backend="aot_eager", dynamic=dynamic)
-
-
-for kind in (EncoderLayer, DecoderLayer):
-    kind.compile = compile_layer
+# Traced as for any backend; this one needs no C++ compiler.
+torch.compile = partial(torch.compile, backend="aot_eager")
 model = train(Path(sys.argv[1]), compile=True).model
 print("graphs", counters["stats"]["unique_graphs"])
 model.double()(torch.full((2, 3), 5), torch.full((2, 4), 5))
