@@ -18,6 +18,8 @@ LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
 class Progress(tqdm):
     """tqdm's bar on a terminal, else a line a minute; and nothing of quick work."""
 
+    disable = True  # until it is made: a signal may come before, and then it is closed
+
     def __init__(self, *given: Any, **options: Any) -> None:
         self._due = time.monotonic() + SECONDS
         super().__init__(*given, **options)

@@ -213,12 +213,14 @@ def _open_run(
     if newest_complete(folder) or Metrics(folder.path).read():
         _require_same_run(recipe, folder, corpus)
         record = folder.training_data() | record
+    contents = {
+        folder.config: _to_json(asdict(recipe)),
+        folder.tokenizer: corpus.vocabulary.read_bytes(),
+        folder.corpus: _to_json(record),
+    }
     delete_partial(folder.checkpoints, "step-*", "best.*")
-    for path, content in (
-        (folder.config, _to_json(asdict(recipe))),
-        (folder.tokenizer, corpus.vocabulary.read_bytes()),
-        (folder.corpus, _to_json(record)),
-    ):
+    delete_partial(folder.path, folder.metrics.name, *(path.name for path in contents))
+    for path, content in contents.items():
         write_whole(path, partial(Path.write_bytes, data=content))
 
 

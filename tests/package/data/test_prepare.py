@@ -106,7 +106,7 @@ def test_a_corpus_may_be_larger_than_what_is_encoded_at_once(tmp_path, monkeypat
         (SentencePair("", "a"), "{split}, pair 19: empty; remove this pair"),
         (SentencePair("a\nb", "a"), "{split}, pair 19: more than one line; remove"),
         (SentencePair("a", "a\u2581b"), r"pair 19: the character U\+2581, which the"),
-        (SentencePair("a", "\0"), r"pair 19: the character U\+0000, which .*; remove"),
+        (SentencePair("a", "b\0"), r"pair 19: the character U\+0000, which .*; remove"),
         (UnusablePair("not UTF-8", "x.en, line 7", "convert"), "x.en, line 7: not .*;"),
         (LONG, r"'dog dog .*: too long; give --max-length 4\d or more"),
     ],
