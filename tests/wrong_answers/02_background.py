@@ -41,6 +41,7 @@ def by_zero(attention, query, memory, other, place):
     )
 
 
+# fmt: off
 WRONG = {
     "check_sharpness": {
         "nothing": lambda p, gap, n: None,
@@ -48,12 +49,8 @@ WRONG = {
         "n rivals": lambda p, gap, n: math.log(n * p / (1 - p)) / gap,
         "no gap": lambda p, gap, n: math.log((n - 1) * p / (1 - p)),
         "a gap of 1/4": lambda p, gap, n: 4 * math.log((n - 1) * p / (1 - p)),
-        "rivals outside of the logarithm": lambda p, gap, n: (
-            (n - 1) * math.log(p / (1 - p)) / gap
-        ),
-        "never below 0": lambda p, gap, n: max(
-            0.0, math.log((n - 1) * p / (1 - p)) / gap
-        ),
+        "rivals outside of the logarithm": lambda p, gap, n: (n - 1) * math.log(p / (1 - p)) / gap,
+        "never below 0": lambda p, gap, n: max(0.0, math.log((n - 1) * p / (1 - p)) / gap),
     },
     "check_exchange": {
         "nothing": lambda a, q, m, o, place: None,
@@ -68,10 +65,7 @@ WRONG = {
             look(a, q, a.w_k(mixed(m, o, place)), m),
             look(a, q, a.w_k(m), mixed(m, o, place)),
         ),
-        "all words": lambda a, q, m, o, place: (
-            look(a, q, a.w_k(m), o),
-            look(a, q, a.w_k(o), m),
-        ),
+        "all words": lambda a, q, m, o, place: (look(a, q, a.w_k(m), o), look(a, q, a.w_k(o), m)),
         "keys without their matrix": lambda a, q, m, o, place: (
             look(a, q, m, mixed(m, o, place)),
             look(a, q, mixed(m, o, place), m),
@@ -93,3 +87,4 @@ WRONG = {
         "zeros in place of the word": by_zero,
     },
 }
+# fmt: on

@@ -84,6 +84,7 @@ def opposite_rows(weight):
         weight.copy_(torch.cat([half, -half])[: len(weight)])
 
 
+# fmt: off
 WRONG = {
     "check_share": {
         "lengths, not squares": lambda f, s: 0.5**0.5 / (0.5**0.5 + f * s),
@@ -96,31 +97,21 @@ WRONG = {
         "the sum, not the mean": lambda h, m, y: errors(h, m, y).T @ h,
         "divided by the vocabulary": lambda h, m, y: errors(h, m, y).T @ h / len(m),
         "the sign": lambda h, m, y: -errors(h, m, y).T @ h / len(h),
-        "the right tokens alone": lambda h, m, y: (
-            -F.one_hot(y, len(m)).to(h.dtype).T @ h / len(h)
-        ),
+        "the right tokens alone": lambda h, m, y: -F.one_hot(y, len(m)).to(h.dtype).T @ h / len(h),
         "without the labels": lambda h, m, y: (h @ m.T).softmax(-1).T @ h / len(h),
         "transposed": lambda h, m, y: h.T @ errors(h, m, y) / len(h),
         "PyTorch's gradient": by_autograd,
         "PyTorch's gradient, imported before": by_early_import,
         "PyTorch's backward": by_backward,
-        "PyTorch's functional gradient": lambda h, m, y: torch.func.grad(
-            lambda matrix: loss_of(h, matrix, y)
-        )(m),
-        "forward mode": lambda h, m, y: torch.func.jacfwd(
-            lambda matrix: loss_of(h, matrix, y)
-        )(m),
+        "PyTorch's functional gradient": lambda h, m, y: torch.func.grad(lambda matrix: loss_of(h, matrix, y))(m),
+        "forward mode": lambda h, m, y: torch.func.jacfwd(lambda matrix: loss_of(h, matrix, y))(m),
         "shapes that do not fit": lambda h, m, y: h @ m,
         "nothing": lambda h, m, y: None,
     },
     "check_tie": {
         "only equal": clone,
-        "for one width": lambda a, b: same_parameter(
-            a, b, lambda w: nn.init.normal_(w, std=1 / 8)
-        ),
-        "a constant": lambda a, b: same_parameter(
-            a, b, lambda w: nn.init.constant_(w, w.size(1) ** -0.5)
-        ),
+        "for one width": lambda a, b: same_parameter(a, b, lambda w: nn.init.normal_(w, std=1 / 8)),
+        "a constant": lambda a, b: same_parameter(a, b, lambda w: nn.init.constant_(w, w.size(1) ** -0.5)),
         "one row for all": lambda a, b: same_parameter(a, b, one_row),
         "frozen": frozen,
         "nothing": lambda a, b: math.nan,
@@ -152,3 +143,4 @@ WRONG = {
         "each row and its opposite": lambda a, b: same_parameter(a, b, opposite_rows),
     },
 }
+# fmt: on
