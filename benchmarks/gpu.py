@@ -36,7 +36,7 @@ from gpu_trace import trace_of_a_step  # noqa: E402
 from gpu_training import prepare_corpus, train_for_real  # noqa: E402
 from gpu_workload import Setup, tiny_setup  # noqa: E402
 
-from results.conditions import processor, recorded_commit, versions  # noqa: E402
+from results.provenance import processor, recorded_commit, versions  # noqa: E402
 
 BUDGET = 540
 """Seconds for everything."""

@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 
 from gpu_workload import Setup
 
-from results import evidence
-from results.conditions import recorded_commit
-from results.files import read_json
+from results import records
+from results.provenance import recorded_commit
 from results.runs import CORPORA, RUNS, Run
+from results.storage import read_json
 from transformer_lite.config import TrainConfig
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.prepare import prepare
@@ -151,7 +151,7 @@ def train_one(root: Path, seed: int, is_tiny: bool, parent: Connection) -> None:
     few = shortened(train, parent.recv())
     run = replace(run, changes={**run.changes, "train": run.changes["train"] | few})
     at = recorded_commit()
-    with evidence.session(run, at):
+    with records.session(run, at):
         train_recipe(run.settings(), run.folder, validation_samples)
-    evidence.record(run, at)
+    records.record(run, at)
     parent.send("done")

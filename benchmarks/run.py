@@ -32,7 +32,7 @@ import decoding  # noqa: E402 - only now, with the number of threads set
 import report  # noqa: E402
 import training  # noqa: E402
 
-from results.conditions import commit, processor, versions  # noqa: E402
+from results.provenance import commit, processor, versions  # noqa: E402
 
 PARTS = {"training": (training.measure, 4), "decoding": (decoding.measure, 5)}
 """What measures each part, and in how many passes."""

@@ -23,7 +23,7 @@ from transformer_lite.data.toy import generate_pairs
 from transformer_lite.loss import label_smoothed_loss
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam, noam_schedule
-from transformer_lite.search import greedy_search
+from transformer_lite.search import beam_search
 from transformer_lite.tokenizer import BOS, EOS, PAD, Tokenizer
 
 
@@ -38,10 +38,9 @@ def translate(model: nn.Module, tokenizer: Tokenizer, sentence: str) -> str:
     """The likeliest token at each step."""
     src_ids = torch.tensor([[*tokenizer.encode(sentence), EOS]])
     with torch.inference_mode():
-        found = greedy_search(
-            model.decoder.step, model.start(src_ids), torch.tensor([50]), BOS, EOS
-        )
-    return tokenizer.decode(found[0].ids)
+        start, limit = model.start(src_ids), torch.tensor([50])
+        ((best,),) = beam_search(model.decoder.step, start, limit, BOS, EOS)
+    return tokenizer.decode(best.ids)
 
 
 def main(num_pairs: int, steps: int, batch_size: int) -> float:

@@ -10,9 +10,6 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from transformer_lite.inference.scores import bleu_of
 
-RESAMPLES = 1000
-"""How often the test set is drawn anew, as sacrebleu does unless told otherwise."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -77,7 +74,8 @@ def compare(
         language: Code of their language, which decides how BLEU finds the words.
     """
     bleu = {"BLEU": bleu_of(language)}
-    test = PairedTest([*systems.items()], bleu, [references], "bs", RESAMPLES)
+    # The test set is drawn anew as often as sacrebleu does unless told otherwise.
+    test = PairedTest([*systems.items()], bleu, [references], "bs", n_samples=1000)
     signatures, found = test()
     baseline, *_ = systems.values()
     comparisons = {}

@@ -5,16 +5,17 @@ of the last ones. `make results` does it once the model is trained.
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from results import evidence
+from results import records
 from results.bleu import compare, lowercased_bleu, tokenized_bleu
-from results.conditions import conditions
-from results.files import write_json, write_lines
+from results.provenance import conditions
 from results.runs import RUNS
+from results.storage import write_json, write_lines
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import bleu_of
 from transformer_lite.runs.folder import RunFolder
@@ -35,20 +36,16 @@ class System(NamedTuple):
     @property
     def name(self) -> str:
         """The system in words."""
-        how = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
-        penalty = "" if self.beam_size == 1 else f", α = {self.alpha}"
-        return f"{self.weights}, {how}{penalty}"
+        beam = f"beam {self.beam_size}, α = {self.alpha}"
+        return f"{self.weights}, {'greedy' if self.beam_size == 1 else beam}"
 
 
-def systems() -> Iterator[System]:
-    """Yield all ways; the first is the paper's, the baseline of the others."""
-    yield System("average", 4, 0.6)
-    for weights in ("average", "last"):
-        yield System(weights, 1, 0.6)  # greedy search has nothing to choose by length
-        for beam_size in (4, 8):
-            for alpha in ALPHAS:
-                if (weights, beam_size, alpha) != ("average", 4, 0.6):
-                    yield System(weights, beam_size, alpha)
+def systems() -> list[System]:
+    """Return all ways; the first is the paper's, the baseline of the others."""
+    # Greedy search has nothing to choose by length.
+    beams = [(1, 0.6), *product((4, 8), ALPHAS)]
+    ways = [System(weights, *beam) for weights in ("average", "last") for beam in beams]
+    return sorted(ways, key=lambda way: way != System("average", 4, 0.6))
 
 
 def decode(at: str) -> None:
@@ -69,10 +66,10 @@ def decode(at: str) -> None:
         )
     corpus = PreparedCorpus(run.data)
     translators = {
-        weights: evidence.translator_of(replace(run, weights=weights))
+        weights: records.translator_of(replace(run, weights=weights))
         for weights in ("average", "last")
     }
-    result = {"run": run.name, "corpus": evidence.corpus_of(run)}
+    result = {"run": run.name, "corpus": records.corpus_of(run)}
     result |= {"commit": at, **conditions(), "scores": {}}
     for split in SPLITS:
         sources, references = corpus.text(split)
@@ -84,14 +81,15 @@ def decode(at: str) -> None:
             )
             found[system.name] = translator.translate(sources, search)
             print(f"{split}: {system.name}", flush=True)
-            write_lines(outputs(system, split), found[system.name])
+            if split == SPLITS[-1]:
+                write_lines(outputs(system), found[system.name])
         result["scores"][split] = scores_of(found, references, corpus.languages[1])
     write_json(RESULT, result)
 
 
-def outputs(system: System, split: str) -> Path:
-    """Return the file of what a system made of a split."""
-    name = f"{system.weights}_{system.beam_size}_{system.alpha}.{split}.txt.gz"
+def outputs(system: System) -> Path:
+    """Return the file of what a system made of the last split."""
+    name = f"{system.weights}_{system.beam_size}_{system.alpha}.{SPLITS[-1]}.txt.gz"
     return RESULT.parent / "decoding" / name
 
 

@@ -22,9 +22,9 @@ import numpy as np
 import tyro
 from tyro.conf import Positional
 
-from results.conditions import ROOT, checksums, conditions, require_clean
-from results.files import read_lines, write_json, write_lines
 from results.parsing_scores import ATTACHMENT_CORPUS, trees_of
+from results.provenance import ROOT, checksums, conditions, require_clean
+from results.storage import read_lines, write_json, write_lines
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.parsing.brackets import score_brackets
 from transformer_lite.parsing.trees import Tree, linearized
@@ -190,9 +190,8 @@ def main(
         tokens = (linearized(Chart(grammar, words).tree()) for words in sentences)
         write_lines(TREES / f"{name}.txt.gz", map(" ".join, tokens))
         result[name] = {"symbols": len(grammar.names), "rules": len(grammar.two[0])}
-    write_json(
-        out, {**result, "sha256": checksums(corpus), "scores": scores_of(corpus)}
-    )
+    result |= {"sha256": checksums(corpus), "scores": scores_of(corpus)}
+    write_json(out, result)
 
 
 if __name__ == "__main__":

@@ -25,12 +25,12 @@ from unittest.mock import patch
 import tyro
 from tyro.conf import OmitArgPrefixes
 
-from results import decoding, evidence, treebank_files
-from results.conditions import ROOT, checksums, commit, require_clean
-from results.files import read_json
+from results import decoding, records, treebank_files
 from results.models import MODELS
+from results.provenance import ROOT, checksums, commit, require_clean
 from results.r_drop import r_drop
 from results.runs import CORPORA, GPU_RUNS, RUNS, Run
+from results.storage import read_json
 from transformer_lite import optimizer
 from transformer_lite.config import Recipe
 from transformer_lite.data import verbs as verbs_of_data
@@ -119,7 +119,7 @@ def make(run: Run) -> bool:
         _require_initial_weights(run)
         if run.begins_with and not run.folder.exists():
             _begin_with(run)
-        with evidence.session(run, at), ramp(run.ramp), r_drop(run.r_drop):
+        with records.session(run, at), ramp(run.ramp), r_drop(run.r_drop):
             try:
                 if not all(
                     train_recipe(recipe, run.folder, samples, MODELS[run.model])
@@ -129,7 +129,7 @@ def make(run: Run) -> bool:
             except FloatingPointError as error:  # and again, were it to be repeated
                 print(f"{run.name} diverged: {error}", file=sys.stderr)
                 diverged = True
-        evidence.record(run, at, diverged)
+        records.record(run, at, diverged)
     return True
 
 
@@ -156,7 +156,7 @@ def stages(run: Run) -> Iterator[Recipe]:
     """
     recipe = run.settings()
     if run.until_flat:
-        while not (end := flat_after(evidence.curve_of(run))):
+        while not (end := flat_after(records.curve_of(run))):
             steps = (RunFolder(run.folder).steps_taken() // STAGE + 1) * STAGE
             train = replace(recipe.train, max_steps=steps, cooldown_steps=0)
             yield replace(recipe, train=train)

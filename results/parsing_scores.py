@@ -10,14 +10,14 @@ for the object, by a VP around the verb for the verb, by any other for neither.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from results.conditions import ROOT
-from results.files import read_json, read_lines
+from results.provenance import ROOT
 from results.runs import RUNS, Run
+from results.storage import read_json, read_lines
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.parsing.trees import (
     TREES_WITH_WORDS,
@@ -29,15 +29,16 @@ from transformer_lite.parsing.trees import (
 
 CONSTRAINED = ROOT / "transformer_lite_book" / "constrained.json"
 """Scores of searches that may write nothing but trees."""
-CONSTRAINED_SEARCHES = ("test", "rules_alone", "beam_4", "random_words")
-"""Those whose trees are stored: greedy; with the model's probabilities of words as they
-are; with a beam of 4 and α = 0.6; of random words."""
 ATTACHMENT = ROOT / "transformer_lite_book" / "attachment.json"
 ATTACHMENT_CORPUS = "craft_gum_words"  # all of CRAFT's have one test set
 
 
 def constrained_outputs(run: Run, search: str) -> Path:
-    """Return the file of the test set's trees, with XX for a word in a tree."""
+    """Return the file of the test set's trees, with XX for a word in a tree.
+
+    Args:
+        search: "test" is greedy, "beam_4" has a beam of 4 and α = 0.6.
+    """
     return Path("results/constrained") / f"{run.result.stem}.{search}.txt.gz"
 
 
@@ -205,11 +206,11 @@ def trees_of(corpus: PreparedCorpus, split: str) -> list[Tree]:
     ]
 
 
-def score_all(corpus: PreparedCorpus) -> dict[str, Any]:
-    """Score the baselines, and the stored outputs of every parser of CRAFT."""
+def score_all(corpus: PreparedCorpus, names: Collection[str]) -> dict[str, Any]:
+    """Score the baselines, and those parsers of CRAFT whose outputs are stored."""
     golds, scores = trees_of(corpus, "test"), {}
     for run in RUNS:
-        if not (run.corpus.startswith("craft") and run.outputs("test").exists()):
+        if run.name not in names or not run.outputs("test").exists():
             continue
         languages = read_json(ROOT / run.result)["corpus"]["languages"]
         with_words = languages[1] == TREES_WITH_WORDS

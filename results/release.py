@@ -11,15 +11,15 @@ runs' own.
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import repeat
 from pathlib import Path
 
 import tyro
 
-from results.conditions import ROOT, checksums
-from results.files import read_json, write_json
+from results.provenance import ROOT, checksums
 from results.runs import CORPORA, RUNS, TATOEBA_2018, Run
+from results.storage import read_json, write_json
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import score
 from transformer_lite.inference.translator import Translator
@@ -173,28 +173,29 @@ def release(run: Run, out: Path) -> None:
         for path in (folder.corpus, folder.tokenizer):
             shutil.copyfile(path, partial / path.name)
         # Where the card's commands prepare the data.
-        write_json(
-            small.config, read_json(folder.config) | {"data": f"data/{out.name}"}
-        )
+        data = {"data": f"data/{out.name}"}
+        write_json(small.config, read_json(folder.config) | data)
         save_weights(small.average, in_8_bits(weights))
         translator = Translator.load(partial)
         recipe = folder.recipe()
         # CRAFT's test set takes half an hour; constrained.json has its scores.
         splits = run.splits[:1] if kind == "parser" else run.splits
-        texts = {split: corpus.text(split) for split in splits}
-        measured = (parsed if kind == "parser" else translated)(translator, texts)
+        example = PARSING if kind == "parser" else TRANSLATION
+        changes = [
+            f" --{table}.{name.replace('_', '-')} {value}"
+            for table, values in run.changes.items()
+            for name, value in values.items()
+        ]
         card = CARD.format(
             name=out.name,
             does=_does(*corpus.languages),
-            example=(PARSING if kind == "parser" else TRANSLATION).format(
-                name=out.name
-            ),
+            example=example.format(name=out.name),
             parameters=sum(tensor.numel() for tensor in weights.values()) / 1e6,
             pairs=corpus.sizes["train"],
             licence=LICENCES[kind],
             limits=LIMITS[kind],
             scoring=SCORING[kind].format(name=out.name, split=run.splits[-1]),
-            scores=measured,
+            scores=measured(translator, corpus, splits),
             beam=recipe.search.beam_size,
             alpha=recipe.search.alpha,
             checkpoints=recipe.train.average_checkpoints,
@@ -202,42 +203,33 @@ def release(run: Run, out: Path) -> None:
             link=LINK,
             get=GET if kind == "parser" else "",
             prepare=f"prepare {CORPORA[run.corpus]}".replace(" trees", "-trees"),
-            recipe=run.recipe
-            + "".join(
-                f" --{table}.{name.replace('_', '-')} {value}"
-                for table, values in run.changes.items()
-                for name, value in values.items()
-            ),
+            recipe=run.recipe + "".join(changes),
             rounds=_rounds(run),
             same=", on the later edition" if kind == "tatoeba" else "",
         )
         (partial / "README.md").write_text(card, encoding="utf-8")
 
 
-Texts = Mapping[str, tuple[list[str], list[str]]]
-"""The sources and references of each split."""
-
-
-def translated(translator: Translator, texts: Texts) -> str:
-    """Return the scores of translations, as a table, and how they are computed."""
-    lines = ["| Text | BLEU | chrF |", "|---|---|---|"]
-    for split, (sources, references) in texts.items():
-        found = score(translator.translate(sources), references)
-        lines.append(f"| {split} | {found.bleu:.1f} | {found.chrf:.1f} |")
-    return "\n".join([*lines, "", f"BLEU is sacrebleu's ({found.signature})"])
-
-
-def parsed(translator: Translator, texts: Texts) -> str:
-    """Return the scores of trees with words, as a table, and how they are computed."""
-    parser = Parser(translator, with_words=True)
-    lines = ["| Text | F1 | precision | recall |", "|---|---|---|---|"]
-    for split, (sources, references) in texts.items():
-        trees = parser.translate(sources)
-        trees = [" ".join(with_leaves(tree, repeat("XX"))) for tree in trees]
-        found = score_brackets(sources, references, trees)
-        numbers = (found.f1, found.precision, found.recall)
-        lines.append(f"| {split} | " + " | ".join(f"{n:.1f}" for n in numbers) + " |")
-    return "\n".join([*lines, "", "F1 is that of labelled brackets"])
+def measured(
+    translator: Translator, corpus: PreparedCorpus, splits: Sequence[str]
+) -> str:
+    """Return the scores as a table, and how they are computed."""
+    is_parser = corpus.languages[1] == TREES_WITH_WORDS
+    names = ["F1", "precision", "recall"] if is_parser else ["BLEU", "chrF"]
+    lines = ["| Text | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for split in splits:
+        sources, references = corpus.text(split)
+        if is_parser:
+            trees = Parser(translator, with_words=True).translate(sources)
+            trees = [" ".join(with_leaves(tree, repeat("XX"))) for tree in trees]
+            found = score_brackets(sources, references, trees)
+            how = "F1 is that of labelled brackets"
+        else:
+            found = score(translator.translate(sources), references)
+            how = f"BLEU is sacrebleu's ({found.signature})"
+        numbers = (f"{getattr(found, name.lower()):.1f}" for name in names)
+        lines.append(f"| {split} | " + " | ".join(numbers) + " |")
+    return "\n".join([*lines, "", how])
 
 
 def main(name: str) -> None:
@@ -263,19 +255,11 @@ def _kind(run: Run) -> str:
 
 def _rounds(run: Run) -> str:
     """Return the card's text on earlier rounds; empty if there were none."""
-    rounds = ""
-    if run.begins_with:
-        rounds += ROUNDS.format(earlier=run.begins_with, link=LINK)
-    if _first_round(run).begin_with:
-        rounds += BEFORE.format(link=LINK)
-    return rounds
-
-
-def _first_round(run: Run) -> Run:
-    """Return the run that this one goes on from in the end."""
-    while run.begins_with:
-        run = next(other for other in RUNS if other.name == run.begins_with)
-    return run
+    rounds, first = ROUNDS if run.begins_with else "", run
+    while first.begins_with:
+        first = next(other for other in RUNS if other.name == first.begins_with)
+    rounds += BEFORE if first.begin_with else ""
+    return rounds.format(earlier=run.begins_with, link=LINK)
 
 
 def _does(source: str, target: str) -> str:

@@ -27,7 +27,6 @@ FOLDER = Path("data/treebanks")
 
 WSJ_FILES = {"train": range(1, 160), "valid": range(160, 180), "test": range(180, 200)}
 """The numbers of the sample's files; it has no splits of its own."""
-SPLITS = ("train", "valid", "test")
 THEIR_NAMES = {"train": "train", "valid": "dev", "test": "test"}
 """What CRAFT and GUM call the splits."""
 GUM_GENRES = ("academic", "bio", "court", "interview", "news", "voyage")
@@ -165,7 +164,7 @@ def get(name: str, out: Path) -> None:
         ValueError: The folder exists, or the trees cannot be had.
     """
     with renamed_when_whole(out) as folder:
-        for split in SPLITS:
+        for split in THEIR_NAMES:
             (folder / f"{split}.mrg").write_text(TREEBANKS[name].text(split), "utf-8")
 
 

@@ -73,9 +73,6 @@ def encoding_by_loops(length, d_model):
     return table
 
 
-# The loss, as the authors' code computes it
-
-
 # The schedule, in words
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from results import conditions
+from results import provenance
 from transformer_lite.batching import Batch
 from transformer_lite.config import BASE
 from transformer_lite.model import Transformer
@@ -135,12 +135,12 @@ def test_a_trial_of_everything_needs_little_more_than_torch(gpu, tmp_path):
 
 
 def test_without_a_history_a_variable_names_the_commit(tmp_path, monkeypatch):
-    monkeypatch.setattr(conditions, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.delenv("COMMIT", raising=False)
-    assert conditions.recorded_commit() is None
+    assert provenance.recorded_commit() is None
     monkeypatch.setenv("COMMIT", "0123456789ab")
-    assert conditions.recorded_commit() == "0123456789ab"
+    assert provenance.recorded_commit() == "0123456789ab"
 
 
 class Sections:

@@ -16,7 +16,7 @@ def test_training_by_hand_lowers_the_loss(tmp_path):
         check=True,
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+        env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"},
         cwd=tmp_path,
     ).stdout
     first, *_, last = map(float, re.findall(r"loss (\S+)", shown))

@@ -7,6 +7,7 @@ import tomllib
 
 import nbformat
 import pytest
+import yaml
 from loading import ROOT, load
 
 tool = load("tools/notebooks.py")
@@ -19,7 +20,8 @@ def test_setup_cell_names_the_repository_and_every_dependency_but_torch_and_ipyt
     needed = project["dependencies"] + project["optional-dependencies"]["book"]
     names = {re.match(r"[\w-]+", requirement)[0] for requirement in needed}
     assert set(tool.setup_dependencies()) == names - {"torch", "ipython"}
-    assert f'"{project["urls"]["Repository"]}"' in tool.setup_source()
+    config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    assert f'"{config["repository"]["url"]}"' in tool.setup_source()
 
 
 @pytest.mark.parametrize("is_there", [True, False])

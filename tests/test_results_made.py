@@ -17,19 +17,19 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from results import (
-    conditions,
     decoding,
-    evidence,
     make,
     parsing_scores,
+    provenance,
     r_drop,
+    records,
     release,
     treebank_files,
 )
-from results.files import read_json, read_lines
 from results.models import MODELS
 from results.r_drop import RDrop
 from results.runs import CORPORA, Run
+from results.storage import read_json, read_lines
 from transformer_lite.attention import MultiHeadAttention
 from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
@@ -91,7 +91,7 @@ def made(repository, monkeypatch):
 
 def require_schema(result):
     clean = json.loads(json.dumps(result).replace("-dirty", ""))  # as commits are kept
-    jsonschema.validate(clean, read_json(conditions.ROOT / "results/schema.json"))
+    jsonschema.validate(clean, read_json(provenance.ROOT / "results/schema.json"))
 
 
 def result_made_of(run):
@@ -116,11 +116,11 @@ def test_a_result_has_all_that_it_depends_on(made):
 
 
 def test_scores_are_those_of_the_kept_outputs(made):
-    for split in SMALL.splits:
-        outputs = read_lines(SMALL.outputs(split))
-        references = PreparedCorpus(SMALL.data).text(split)[1]
-        found = sacrebleu.corpus_bleu(outputs, [references]).score
-        assert made["scores"][split]["bleu"] == pytest.approx(found, abs=1e-4)
+    outputs = read_lines(SMALL.outputs("test"))
+    references = PreparedCorpus(SMALL.data).text("test")[1]
+    found = sacrebleu.corpus_bleu(outputs, [references]).score
+    assert made["scores"]["test"]["bleu"] == pytest.approx(found, abs=1e-4)
+    assert not SMALL.outputs("valid").exists()
 
 
 def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(made, monkeypatch):
@@ -137,8 +137,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(made, monkeypatch):
     result = result_made_of(run)
     assert len(result["sessions"]) == 2
     assert result["curve"] == made["curve"]
-    for split in SMALL.splits:
-        assert read_lines(run.outputs(split)) == read_lines(SMALL.outputs(split))
+    assert read_lines(run.outputs("test")) == read_lines(SMALL.outputs("test"))
 
 
 def test_a_run_goes_on_where_another_has_ended(made):
@@ -159,9 +158,9 @@ def test_a_run_goes_on_where_another_has_ended(made):
 
 def test_a_run_is_scored_with_the_weights_that_it_names(made, monkeypatch):
     folder, loaded = RunFolder(SMALL.folder), []
-    monkeypatch.setattr(evidence, "load_weights", lambda _, path: loaded.append(path))
+    monkeypatch.setattr(records, "load_weights", lambda _, path: loaded.append(path))
     for name in ("average", "best", "last"):
-        evidence.translator_of(replace(SMALL, weights=name))
+        records.translator_of(replace(SMALL, weights=name))
     assert loaded == [folder.average, folder.best, folder.weights_after(5)]
 
 
@@ -196,7 +195,7 @@ def test_another_text_than_that_of_the_stored_results_is_refused(made, monkeypat
 
 def test_nothing_is_made_from_changes_that_are_not_committed(made, monkeypatch):
     monkeypatch.setattr(make, "RUNS", (replace(SMALL, name="group/other-1"),))
-    monkeypatch.setattr(conditions, "commit", lambda: "0123456789ab-dirty")
+    monkeypatch.setattr(provenance, "commit", lambda: "0123456789ab-dirty")
     with pytest.raises(SystemExit, match="commit your changes first"):
         make.main()
 
@@ -414,11 +413,11 @@ def test_every_way_to_decode_is_scored(made, monkeypatch):
     monkeypatch.setattr(decoding, "SPLITS", ("test",))
     decoding.decode("0123456789ab")
     result = read_json(decoding.RESULT)
-    schema = conditions.ROOT / "results/decoding.schema.json"
+    schema = provenance.ROOT / "results/decoding.schema.json"
     jsonschema.validate(result, read_json(schema))
     _, references = PreparedCorpus(SMALL.data).text("test")
     for system in decoding.systems():
-        lines = read_lines(decoding.outputs(system, "test"))
+        lines = read_lines(decoding.outputs(system))
         bleu = sacrebleu.corpus_bleu(lines, [references])
         score = result["scores"]["test"][system.name]
         assert score["bleu"] == pytest.approx(bleu.score)
@@ -444,21 +443,21 @@ def test_a_checkpoint_for_readers_has_the_scores_of_its_card(made, monkeypatch):
     "change", ["results/new.py", "results/runs.toml", "results/recipes/new.toml"]
 )
 def test_a_commit_is_marked_where_code_was_changed(tmp_path, monkeypatch, change):
-    monkeypatch.setattr(conditions, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
     (tmp_path / "results/recipes").mkdir(parents=True)
     (tmp_path / "results/base-1.json").write_text("before")
     own = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
     for words in ("init -q", "add .", "commit -qm first"):
         subprocess.run([*own, *words.split()], cwd=tmp_path, check=True)
     (tmp_path / "results/base-1.json").unlink()  # to have it made again
-    at = conditions.commit()
+    at = provenance.commit()
     (tmp_path / change).write_text("after")
-    assert conditions.commit() == f"{at}-dirty"
+    assert provenance.commit() == f"{at}-dirty"
 
 
 def test_a_treebank_is_downloaded_and_checked(tmp_path, monkeypatch):
     monkeypatch.delenv(treebank_files.DATA_VARIABLE, raising=False)
-    trees = {s: f"(S (NN {s}))" for s in treebank_files.SPLITS}
+    trees = {s: f"(S (NN {s}))" for s in treebank_files.THEIR_NAMES}
     with zipfile.ZipFile(tmp_path / "treebank.zip", "w") as packed:
         for number, split in ((159, "train"), (160, "valid"), (199, "test")):
             packed.writestr(f"combined/wsj_0{number}.mrg", f"{trees[split]}\n")

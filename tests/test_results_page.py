@@ -8,9 +8,9 @@ import pytest
 from loading import load
 from package.test_paper import PRINTED
 
-from results.conditions import ROOT
-from results.files import read_json
+from results.provenance import ROOT
 from results.runs import TATOEBA_2018
+from results.storage import read_json
 from transformer_lite.runs.folder import PRETRAINED
 
 page = load("tools/make_results.py")

@@ -91,56 +91,31 @@ class Extensions(NamedTuple):
     tokens: Int[Tensor, "batch k"]
 
 
-def greedy_search(
-    step: Step,
-    state: SearchState,
-    max_lengths: Int[Tensor, " batch"],
-    bos_id: int,
-    eos_id: int,
-    alpha: float = 0.0,
-) -> list[Hypothesis]:
-    """Take the likeliest token every time: `n_best_search` with a beam of one."""
-    return beam_search(step, state, max_lengths, bos_id, eos_id, 1, alpha)
-
-
-def beam_search(
-    step: Step,
-    state: SearchState,
-    max_lengths: Int[Tensor, " batch"],
-    bos_id: int,
-    eos_id: int,
-    beam_size: int,
-    alpha: float,
-    allowed: Callable[[Any], Tensor] | None = None,
-) -> list[Hypothesis]:
-    """Search the output with the highest score for each sentence: `n_best_search`."""
-    places = (step, state, max_lengths, bos_id, eos_id, beam_size, alpha)
-    return [best for (best,) in n_best_search(*places, allowed=allowed)]
-
-
 @torch.inference_mode()
-def n_best_search(  # noqa: PLR0913
+def beam_search(  # noqa: PLR0913
     step: Step,
     state: SearchState,
     max_lengths: Int[Tensor, " batch"],
     bos_id: int,
     eos_id: int,
-    beam_size: int,
-    alpha: float,
+    beam_size: int = 1,
+    alpha: float = 0.0,
     *,
     allowed: Callable[[Any], Tensor] | None = None,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
     """Search the outputs with the highest scores for each sentence, the best first.
 
-    At every step each sentence keeps its `beam_size` likeliest unfinished outputs. An
-    output that ends in EOS is finished. A sentence is done when `beam_size` outputs are
-    finished, or when no unfinished one can still be among the `n_best`.
+    A beam of 1, the default, is greedy search: it takes the likeliest token every time.
+    With a larger one each sentence keeps its `beam_size` likeliest unfinished outputs
+    at every step. An output that ends in EOS is finished. A sentence is done when
+    `beam_size` outputs are finished, or when no unfinished one can still be among the
+    `n_best`.
 
     Args:
         state: The state before the first token, with one beam for each sentence.
         max_lengths: Most tokens of each output; the last one is EOS and counts.
-        beam_size: Unfinished outputs kept at every step; 1 is greedy search.
+        beam_size: Unfinished outputs kept at every step.
         alpha: Exponent of the length penalty.
         allowed: Returns which tokens may follow in a state, batch × beams × vocab: at
             least one for each beam, and EOS where an output reaches its longest length.

@@ -12,13 +12,14 @@ Tests: tests/book/test_recordings.py
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
 
 from transformer_lite.batching import Batch
-from transformer_lite.config import ModelConfig
+from transformer_lite.config import TINY, ModelConfig
 from transformer_lite.data.toy import ToyPair, generate_pairs
 from transformer_lite.model import Transformer
 from transformer_lite.runs.weights import weights_of
@@ -92,15 +93,8 @@ def lowered(words: Sequence[str]) -> list[str]:
 
 def toy_config(vocab_size: int) -> ModelConfig:
     """Return the models' shape: two layers of four heads, 48 wide."""
-    return ModelConfig(
-        vocab_size=vocab_size,
-        num_layers=2,
-        d_model=48,
-        d_ff=192,
-        num_heads=4,
-        dropout=0.0,
-        max_len=64,
-    )
+    shape = {"d_model": 48, "d_ff": 192, "dropout": 0.0, "max_len": 64}
+    return replace(TINY, vocab_size=vocab_size, **shape)
 
 
 def toy_words() -> list[str]:

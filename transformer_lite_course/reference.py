@@ -121,5 +121,6 @@ def beam_search(
 
     nothing = _Prefixes(torch.empty(1, 1, 0, dtype=torch.long))
     limit = torch.tensor([max_length])
-    outputs = search.beam_search(step, nothing, limit, bos_id, eos_id, beam_size, alpha)
-    return outputs[0].ids
+    given = step, nothing, limit, bos_id, eos_id, beam_size, alpha
+    ((best,),) = search.beam_search(*given)
+    return best.ids

@@ -68,7 +68,7 @@ class Loads(HTMLParser):
             self.addresses += IN_STYLE.findall(data)
         if self.inside == "script":
             self.addresses += [
-                match[1] or match[2] for match in IN_SCRIPT.finditer(data)
+                found[1] or found[2] for found in IN_SCRIPT.finditer(data)
             ]
 
 

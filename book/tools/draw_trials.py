@@ -13,7 +13,7 @@ PANELS = {
     "Everyday sentences": ("tatoeba_en_de", "search/tatoeba_wide"),
 }
 """For each text the recipe as it is, and how the names of its trials begin."""
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
 
 
 def draw() -> None:
@@ -24,9 +24,9 @@ def draw() -> None:
     with plt.rc_context({**grey, "svg.hashsalt": "trials", "font.size": 11}):
         figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         for ax, (title, (recipe, trials)) in zip(axes, PANELS.items(), strict=True):
-            names = [name for name in results if name.startswith(trials)]
-            shown = [recipe, *names]
-            for order, (name, color) in enumerate(zip(shown, COLORS, strict=False)):
+            shown = [recipe, *(name for name in results if name.startswith(trials))]
+            colored = zip(shown, COLORS[: len(shown)], strict=True)
+            for order, (name, color) in enumerate(colored):
                 for result in finished(results[name])[:1]:
                     curve = result["curve"]
                     tokens = [point["target_tokens"] / 1e6 for point in curve]

@@ -68,17 +68,9 @@ class Size:
 
 def parts(notebook: NotebookNode) -> tuple[list[NotebookNode], list[NotebookNode]]:
     """Return the cells of the story and those of the evidence, if there is any."""
-    headings = [
-        place for place, cell in enumerate(notebook.cells) if is_evidence_heading(cell)
-    ]
-    start = headings[0] if headings else len(notebook.cells)
+    firsts = [cell.source.partition("\n")[0] for cell in notebook.cells]
+    start = firsts.index(EVIDENCE) if EVIDENCE in firsts else len(firsts)
     return notebook.cells[:start], notebook.cells[start:]
-
-
-def is_evidence_heading(cell: NotebookNode) -> bool:
-    """Return whether the evidence begins with this cell."""
-    is_text = cell.cell_type == "markdown"
-    return is_text and cell.source.partition("\n")[0].strip() == EVIDENCE
 
 
 def measure(cells: list[NotebookNode]) -> Size:

@@ -49,8 +49,7 @@ def course() -> NotebookNode:
     cells += [new_markdown_cell(END), new_code_cell(train)]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    return new_notebook(cells=cells, metadata={"kernelspec": notebooks.KERNEL})
 
 
 if __name__ == "__main__":

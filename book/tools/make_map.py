@@ -121,16 +121,12 @@ def notebook_title(path: Path) -> str:
     raise ValueError(f"notebooks/{path.name}: no cell begins with a heading '# …'")
 
 
-def chapter_link(stem: str, titles: dict[str, str]) -> str:
-    """Return Markdown that links a chapter."""
-    return f"[{titles.get(stem, stem)}](../notebooks/{stem}.ipynb)"
-
-
-def short_link(stem: str, titles: dict[str, str]) -> str:
-    """Return the same with the chapter's number for its title, if it has one."""
-    number = titles.get(stem, stem).partition(" ")[0]
-    short = {stem: number} if number[0].isdigit() else {}
-    return chapter_link(stem, titles | short)
+def chapter_link(stem: str, *, is_short: bool = False) -> str:
+    """Return Markdown that links a chapter, if short by its number where it has one."""
+    title = chapter_titles().get(stem, stem)
+    if is_short and title[0].isdigit():
+        title = title.partition(" ")[0]
+    return f"[{title}](../notebooks/{stem}.ipynb)"
 
 
 def module_link(name: str) -> str:
@@ -149,12 +145,12 @@ def test_link(path: str) -> str:
     return f"[{Path(path).stem}]({REPOSITORY}/blob/main/{path})"
 
 
-def row(entry: ModuleEntry, titles: dict[str, str]) -> str:
+def row(entry: ModuleEntry) -> str:
     """Return a module's line in the table."""
+    chapters = ", ".join(chapter_link(stem, is_short=True) for stem in entry.chapters)
     return (
-        f"| {module_link(entry.name)} | {entry.summary} | {entry.paper} "
-        f"| {', '.join(short_link(stem, titles) for stem in entry.chapters)} "
-        f"| {', '.join(test_link(path) for path in entry.tests)} |"
+        f"| {module_link(entry.name)} | {entry.summary} | {entry.paper} | {chapters} "
+        f"| {', '.join(map(test_link, entry.tests))} |"
     )
 
 
@@ -165,7 +161,6 @@ HEAD = """\
 
 def render() -> str:
     """Return the whole text of book/map.md."""
-    titles = chapter_titles()
     entries = {name: read_module(name) for names in rooms().values() for name in names}
     layers = "\n".join(
         f"| {number} | {layer.replace(' | ', ', ')} |"
@@ -173,13 +168,13 @@ def render() -> str:
     )
     modules = "\n\n".join(
         f"### {room.replace('.', '/')}/\n\n{HEAD}\n"
-        + "\n".join(row(entries[name], titles) for name in names)
+        + "\n".join(row(entries[name]) for name in names)
         for room, names in rooms().items()
     )
     chapters = "\n".join(
-        f"| {chapter_link(stem, titles)} "
+        f"| {chapter_link(stem)} "
         f"| {', '.join(module_link(name) for name in names) or '–'} |"
-        for stem in sorted(titles)
+        for stem in chapter_titles()
         for names in [[e.name for e in entries.values() if stem in e.chapters]]
     )
     return TEMPLATE.format(layers=layers, modules=modules, chapters=chapters)

@@ -22,9 +22,9 @@ from pandas import Series
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from results.files import read_json  # noqa: E402
 from results.make import STAGE, lowest_perplexity  # noqa: E402
 from results.runs import GPU_RUNS, RUNS  # noqa: E402
+from results.storage import read_json  # noqa: E402
 from transformer_lite_book.recordings import DIGEST  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"

@@ -21,17 +21,11 @@ import os
 import re
 import sys
 import textwrap
-import tomllib
 from pathlib import Path
 
 import nbformat
-import yaml
 from nbclient import NotebookClient
-from nbclient.exceptions import (
-    CellExecutionError,
-    CellTimeoutError,
-    DeadKernelError,
-)
+from nbclient.exceptions import CellControlSignal, DeadKernelError
 from nbformat import NotebookNode
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,12 +33,15 @@ import limits
 import make_map
 from palettes import with_palette
 
+from transformer_lite.runs.files import write_whole
 from transformer_lite_course.parts import PARTS
 
 ROOT = make_map.ROOT
 NOTEBOOKS = make_map.NOTEBOOKS
+COLAB = "https://colab.research.google.com/github"
 ARTICLE = "https://arxiv.org/abs/1706.03762"
 CELL_TIMEOUT = 300
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 UNNUMBERED = {
     "attention_visualizations": "Figures 3–5",
     "the_multi_gpu_trainer": "the whole",
@@ -55,14 +52,12 @@ COURSE = "You can also write this whole part yourself:"
 BESIDE = ("transformer_lite_course", "transformer_lite_book", "transformer_lite.page")
 """Modules that a chapter uses and does not build."""
 
+SETUP = "Setup: run this first (in Colab it installs the package)"
 # Cells whose first line is one of these titles are closed in Colab and in JupyterLab,
 # which show the title, and in the book, which shows the words. Of a cell tagged
 # hide-input the output stays.
 CLOSED = {
-    "Setup: run this first (in Colab it installs the package)": (
-        "Show the setup cell",
-        ["hide-input", "nbval-ignore-output"],
-    ),
+    SETUP: ("Show the setup cell", ["hide-input", "nbval-ignore-output"]),
     "How this is drawn": ("How this is drawn", ["hide-input"]),
     "How this is counted": ("How this is counted", ["hide-input"]),
     "Checked": ("Checked", ["hide-input"]),
@@ -104,19 +99,17 @@ PRESENT = {"torch", "ipython"}
 
 
 def setup_source() -> str:
-    """Return the setup cell's code, with names from _config.yml and pyproject.toml."""
-    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    """Return the setup cell's code, with names from pyproject.toml."""
     names = textwrap.wrap(" ".join(setup_dependencies()), 80)
     return SETUP_SOURCE.format(
-        repository=config["repository"]["url"],
+        repository=make_map.REPOSITORY,
         needed=textwrap.indent("\n".join(names), 8 * " "),
     )
 
 
 def setup_dependencies() -> list[str]:
     """Return the names of the package's dependencies that the setup cell installs."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    project = tomllib.loads(text)["project"]
+    project = make_map.PROJECT["project"]
     requirements = project["dependencies"] + project["optional-dependencies"]["book"]
     names = [re.match(r"[\w-]+", requirement).group() for requirement in requirements]
     return [name for name in names if name not in PRESENT]
@@ -126,7 +119,7 @@ def with_setup_cell(notebook: NotebookNode) -> NotebookNode:
     """Put the current setup cell first, in the place of an older one."""
     setup = nbformat.v4.new_code_cell(setup_source())
     cells = notebook.cells
-    if cells and is_setup_cell(cells[0]):
+    if cells and cells[0].source.startswith(f"{TITLE}Setup:"):
         # The outputs below may be kept, and with them their numbering from this cell.
         setup.execution_count = cells[0].execution_count
         _, marker, own = cells[0].source.partition(OWN_PART)
@@ -157,9 +150,8 @@ def with_closed_cells(notebook: NotebookNode) -> NotebookNode:
             if title == "Solution":
                 cell.metadata["jupyter"]["outputs_hidden"] = True
             cell.metadata["tags"] = sorted([*tags, *others])
-            cell.metadata.setdefault("mystnb", NotebookNode())["code_prompt_show"] = (
-                words
-            )
+            book = cell.metadata.setdefault("mystnb", NotebookNode())
+            book["code_prompt_show"] = words
     return notebook
 
 
@@ -191,11 +183,8 @@ def with_course(notebook: NotebookNode, stem: str) -> NotebookNode:
 
 def head(notebook: NotebookNode, stem: str) -> str:
     """Say where a chapter stands, how long it takes, what it builds, what checks it."""
-    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     titles = make_map.chapter_titles()
-    colab = config["launch_buttons"]["colab_url"] + config["repository"]["url"].replace(
-        "https://github.com", "/github"
-    )
+    colab = make_map.REPOSITORY.replace("https://github.com", COLAB)
     section = re.match(r"[\d.]+(?= )", titles[stem])
     paper = f"Section {section.group()}" if section else UNNUMBERED[stem]
     modules = [
@@ -226,11 +215,6 @@ def reading_minutes(notebook: NotebookNode) -> int:
     return limits.measure(limits.parts(notebook)[0]).minutes
 
 
-def is_setup_cell(cell: NotebookNode) -> bool:
-    """Return whether a cell is a setup cell, of this version or of an older one."""
-    return cell.cell_type == "code" and cell.source.startswith("# @title Setup:")
-
-
 def execute(notebook: NotebookNode, folder: Path) -> float:
     """Run all cells in place in a clean kernel and return its seconds of a processor.
 
@@ -249,15 +233,9 @@ def execute(notebook: NotebookNode, folder: Path) -> float:
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )
-    start = seconds_of_children()
+    start = os.times()
     client.execute()
-    return seconds_of_children() - start
-
-
-def seconds_of_children() -> float:
-    """Return the processor time of all processes that were started here and ended."""
-    times = os.times()
-    return times.children_user + times.children_system
+    return sum(os.times()[2:4]) - sum(start[2:4])  # of processes that have ended
 
 
 def settle(notebook: NotebookNode, seconds: float | None = None) -> NotebookNode:
@@ -265,12 +243,7 @@ def settle(notebook: NotebookNode, seconds: float | None = None) -> NotebookNode
     previous = notebook.metadata.get("transformer_lite", {}).get("seconds")
     measured = previous if seconds is None else math.ceil(seconds)
     notebook.metadata = NotebookNode(
-        kernelspec={
-            "display_name": "Python 3",
-            "language": "python",
-            "name": "python3",
-        },
-        language_info={"name": "python"},
+        kernelspec=KERNEL, language_info={"name": "python"}
     )
     if measured is not None:
         notebook.metadata["transformer_lite"] = {"seconds": measured}
@@ -295,9 +268,7 @@ def stable_id(cell: NotebookNode, seen: dict[str, int]) -> str:
 def write(notebook: NotebookNode, path: Path) -> None:
     """Replace a notebook's file in one step, once the new one is whole."""
     nbformat.validate(notebook)
-    beside = path.with_suffix(".ipynb.part")
-    beside.write_text(as_text(notebook), encoding="utf-8")
-    beside.replace(path)
+    write_whole(path, lambda partial: partial.write_text(as_text(notebook), "utf-8"))
 
 
 def as_text(notebook: NotebookNode) -> str:
@@ -320,44 +291,35 @@ def refresh(path: Path, *, run: bool = True) -> float | None:
     return seconds
 
 
-def chosen(names: list[str]) -> list[Path]:
-    """Return the paths of the notebooks with these names, or of all.
+def notebook_path(name: str) -> Path:
+    """Return the path of the notebook with this name.
 
     Raises:
-        ValueError: There is no notebook of that name.
+        ArgumentTypeError: There is none.
     """
-    paths = [NOTEBOOKS / f"{Path(name).stem}.ipynb" for name in names]
-    paths = paths or sorted(NOTEBOOKS.glob("*.ipynb"))
-    for path in paths:
-        if not path.exists():
-            known = ", ".join(other.stem for other in sorted(NOTEBOOKS.glob("*.ipynb")))
-            raise ValueError(f"no notebook {path.stem}; there are: {known}")
-    return paths
+    path = NOTEBOOKS / f"{Path(name).stem}.ipynb"
+    if not path.exists():
+        known = ", ".join(make_map.chapter_titles())
+        raise argparse.ArgumentTypeError(f"no notebook {path.stem}; there are: {known}")
+    return path
 
 
 def main() -> int:
     """Refresh the notebooks named on the command line and say how each went."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", help="stems or paths; all if none is given")
+    parser.add_argument(
+        "paths", nargs="*", type=notebook_path, help="stems or paths; by default all"
+    )
     parser.add_argument(
         "--setup-only", action="store_true", help="run nothing, keep the outputs"
     )
     arguments = parser.parse_args()
-    try:
-        paths = chosen(arguments.names)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+    paths = arguments.paths or sorted(NOTEBOOKS.glob("*.ipynb"))
     failed = 0
     for path in paths:
         try:
             seconds = refresh(path, run=not arguments.setup_only)
-        except (
-            CellExecutionError,
-            CellTimeoutError,
-            DeadKernelError,
-            ValueError,
-        ) as error:
+        except (CellControlSignal, DeadKernelError, ValueError) as error:
             failed += 1
             print(f"{path.name}: left as it was\n{error}", file=sys.stderr)
         else:

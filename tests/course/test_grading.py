@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from loading import ROOT
+from unchecked import unchecked
 
 from transformer_lite.cli import main
 from transformer_lite.data.corpora import load_corpus
@@ -238,16 +239,19 @@ def test_a_wrong_command_gets_one_line(parts, words, error, capfd):
     assert error in capfd.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def few():
+    """A few sentences of the toy corpus."""
+    with unchecked():
+        whole = load_corpus("toy")
+    splits = {split: pairs[:300] for split, pairs in whole.splits.items()}
+    return replace(whole, splits=splits)
+
+
 @pytest.fixture
-def small(monkeypatch):
-    """A corpus of a few sentences, and the options of a small model."""
-
-    def few(name):
-        whole = load_corpus(name)
-        splits = {split: pairs[:300] for split, pairs in whole.splits.items()}
-        return replace(whole, splits=splits)
-
-    monkeypatch.setattr(toy_training, "load_corpus", few)
+def small(few, monkeypatch):
+    """The options of a small model, which is trained on a few sentences."""
+    monkeypatch.setattr(toy_training, "load_corpus", lambda name: few)
     monkeypatch.setattr(toy_training, "VOCAB_SIZE", 150)
     monkeypatch.setattr(toy_training, "TESTED", 2)
     return ["--model.d-model", "32", "--model.d-ff", "32", "--train.max-steps", "3"]

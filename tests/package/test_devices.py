@@ -230,7 +230,8 @@ def test_a_search_finds_what_it_finds_on_the_cpu(processes, beam_size):
     def search(device):
         moved = model.to(device)
         step, state = moved.decoder.step, moved.start(src_ids.to(device))
-        return beam_search(step, state, limits.to(device), BOS, EOS, beam_size, 0.6)
+        places = limits.to(device), BOS, EOS, beam_size, 0.6
+        return [best for (best,) in beam_search(step, state, *places)]
 
     with torch.inference_mode():
         expected, found = search(torch.device("cpu")), search(processes.device)

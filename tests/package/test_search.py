@@ -15,9 +15,7 @@ from transformer_lite.config import ModelConfig
 from transformer_lite.model import Transformer
 from transformer_lite.search import (
     beam_search,
-    greedy_search,
     length_penalty,
-    n_best_search,
     top_extensions,
 )
 from transformer_lite.tokenizer import BOS, EOS, PAD
@@ -34,12 +32,8 @@ def begin(chain, lengths):
     return chain.step, chain.start(), torch.tensor(lengths), CHAIN_BOS, CHAIN_EOS
 
 
-def search_chain(chain, lengths, beam_size, alpha):
-    return beam_search(*begin(chain, lengths), beam_size, alpha)
-
-
-def search_chain_greedily(chain, lengths):
-    return greedy_search(*begin(chain, lengths))
+def search_chain(chain, lengths, *beam):
+    return [best for (best,) in beam_search(*begin(chain, lengths), *beam)]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -72,7 +66,7 @@ def test_a_small_beam_finds_what_the_definition_finds(seed, lengths, beam_size, 
 def test_a_beam_for_all_outputs_finds_the_n_best_of_all(n_best, alpha):
     chain, longest = MarkovChain(sentences=3, seed=1), 4
     given = begin(chain, [longest] * 3)
-    outputs = n_best_search(*given, ALL_OUTPUTS, alpha, n_best=n_best)
+    outputs = beam_search(*given, ALL_OUTPUTS, alpha, n_best=n_best)
     for sentence, best in enumerate(outputs):
         scores = [
             chain.log_prob(sentence, ids) / ((5 + len(ids) + 1) / 6) ** alpha
@@ -89,7 +83,7 @@ def test_a_beam_for_all_outputs_finds_the_n_best_of_all(n_best, alpha):
 def test_more_outputs_than_beams_are_refused(n_best):
     given = begin(MarkovChain(sentences=1, seed=1), [4])
     with pytest.raises(ValueError, match=f"n_best = {n_best} is impossible; give 1 to"):
-        n_best_search(*given, 2, 0.6, n_best=n_best)
+        beam_search(*given, 2, 0.6, n_best=n_best)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
@@ -124,7 +118,7 @@ def test_the_best_extensions_are_the_best_of_all(seed, beams, vocab, k):
 @given(seeds, max_lengths)
 def test_greedy_search_takes_the_likeliest_token_every_time(seed, lengths):
     chain = MarkovChain(len(lengths), seed)
-    for sentence, found in enumerate(search_chain_greedily(chain, lengths)):
+    for sentence, found in enumerate(search_chain(chain, lengths)):
         before, last, expected = CHAIN_BOS, CHAIN_BOS, []
         while len(expected) < lengths[sentence] - 1:
             token = chain.table[sentence, before, last].argmax().item()
@@ -149,7 +143,7 @@ def test_an_output_that_ends_leaves_its_place_to_an_unfinished_one():
 def test_sentences_that_are_done_leave_the_batch():
     chain = MarkovChain(sentences=20, seed=4)
     chain.table[..., CHAIN_EOS] = -20.0
-    search_chain_greedily(chain, [2] * 10 + [9] * 10)
+    search_chain(chain, [2] * 10 + [9] * 10)
     assert chain.batch_sizes == [20] * 2 + [10] * 7
 
 
@@ -218,7 +212,7 @@ def rescored(model, src, ids):
 def search_model(model, src_ids, limits, beam_size=4, alpha=0.6):
     limits = torch.tensor(limits, device=src_ids.device)
     given = (model.decoder.step, model.start(src_ids), limits, BOS, EOS)
-    return beam_search(*given, beam_size, alpha)
+    return [best for (best,) in beam_search(*given, beam_size, alpha)]
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

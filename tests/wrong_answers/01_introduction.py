@@ -4,23 +4,18 @@ import math
 
 import torch
 
+# fmt: off
 WRONG = {
     "check_share": {
         "one gate for all": lambda z, j: (1 - z[0]) * z[0] ** (len(z) - j),
-        "the word's own gate for all": lambda z, j: (
-            (1 - z[j - 1]) * z[j - 1] ** (len(z) - j)
-        ),
+        "the word's own gate for all": lambda z, j: (1 - z[j - 1]) * z[j - 1] ** (len(z) - j),
         "taken in whole": lambda z, j: math.prod(z[j:]),
         "kept by its own gate too": lambda z, j: (1 - z[j - 1]) * math.prod(z[j - 1 :]),
-        "a quotient of products": lambda z, j: (
-            (1 - z[j - 1]) * torch.tensor(z).prod() / torch.tensor(z[:j]).prod()
-        ),
+        "a quotient of products": lambda z, j: (1 - z[j - 1]) * torch.tensor(z).prod() / torch.tensor(z[:j]).prod(),
         "equal gates counted once": lambda z, j: (1 - z[j - 1]) * math.prod(set(z[j:])),
         "a word": lambda z, j: "half",
         "an index too far": lambda z, j: (1 - z[j]) * math.prod(z[j:]),
-        "at most ten later gates": lambda z, j: (
-            (1 - z[j - 1]) * math.prod(z[j : j + 10])
-        ),
+        "at most ten later gates": lambda z, j: (1 - z[j - 1]) * math.prod(z[j : j + 10]),
     },
     "check_merge": {
         "nothing": lambda first, second: second,
@@ -31,22 +26,11 @@ WRONG = {
             if torch.is_tensor(first[0])
             else second[0] * first[1] + second[1],
         ),
-        "keeps added": lambda first, second: (
-            first[0] + second[0],
-            second[0] * first[1] + second[1],
-        ),
-        "the first keep forgotten": lambda first, second: (
-            second[0],
-            second[0] * first[1] + second[1],
-        ),
-        "as if both kept alike": lambda first, second: (
-            second[0] ** 2,
-            second[0] * first[1] + second[1],
-        ),
-        "the pair turned round": lambda first, second: (
-            second[0] * first[1] + second[1],
-            first[0] * second[0],
-        ),
+        "keeps added": lambda first, second: (first[0] + second[0], second[0] * first[1] + second[1]),
+        "the first keep forgotten": lambda first, second: (second[0], second[0] * first[1] + second[1]),
+        "as if both kept alike": lambda first, second: (second[0] ** 2, second[0] * first[1] + second[1]),
+        "the pair turned round": lambda first, second: (second[0] * first[1] + second[1], first[0] * second[0]),
         "one number": lambda first, second: first[0] * second[0],
     },
 }
+# fmt: on

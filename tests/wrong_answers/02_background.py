@@ -31,16 +31,25 @@ def aliased(attention, query, memory, other, place):
     return by_value, look(attention, query, attention.w_k(memory), memory)
 
 
-def by_zero(attention, query, memory, other, place):
-    """The word is taken away instead of exchanged."""
-    other = torch.zeros_like(other)
-    new = mixed(memory, other, place)
-    return (
-        look(attention, query, attention.w_k(memory), new),
-        look(attention, query, attention.w_k(new), memory),
-    )
+def contexts(*pairs):
+    """Two contexts, each of the sentences whose words give the keys and the values."""
+
+    def candidate(attention, query, memory, other, place):
+        sentences = {"old": memory, "new": mixed(memory, other, place), "other": other}
+        sentences["first"] = mixed(memory, other, 0)
+        sentences["zero"] = mixed(memory, torch.zeros_like(other), place)
+        return tuple(
+            look(attention, query, attention.w_k(sentences[keys]), sentences[values])
+            for keys, values in pairs
+        )
+
+    return candidate
 
 
+right = contexts(("old", "new"), ("new", "old"))
+
+
+# fmt: off
 WRONG = {
     "check_sharpness": {
         "nothing": lambda p, gap, n: None,
@@ -48,30 +57,15 @@ WRONG = {
         "n rivals": lambda p, gap, n: math.log(n * p / (1 - p)) / gap,
         "no gap": lambda p, gap, n: math.log((n - 1) * p / (1 - p)),
         "a gap of 1/4": lambda p, gap, n: 4 * math.log((n - 1) * p / (1 - p)),
-        "rivals outside of the logarithm": lambda p, gap, n: (
-            (n - 1) * math.log(p / (1 - p)) / gap
-        ),
-        "never below 0": lambda p, gap, n: max(
-            0.0, math.log((n - 1) * p / (1 - p)) / gap
-        ),
+        "rivals outside of the logarithm": lambda p, gap, n: (n - 1) * math.log(p / (1 - p)) / gap,
+        "never below 0": lambda p, gap, n: max(0.0, math.log((n - 1) * p / (1 - p)) / gap),
     },
     "check_exchange": {
         "nothing": lambda a, q, m, o, place: None,
-        "without the batch": lambda a, q, m, o, place: (
-            look(a, q, a.w_k(m), mixed(m, o, place))[0],
-            look(a, q, a.w_k(mixed(m, o, place)), m)[0],
-        ),
-        "both parts both times": lambda a, q, m, o, place: (
-            (look(a, q, a.w_k(mixed(m, o, place)), mixed(m, o, place)),) * 2
-        ),
-        "key first": lambda a, q, m, o, place: (
-            look(a, q, a.w_k(mixed(m, o, place)), m),
-            look(a, q, a.w_k(m), mixed(m, o, place)),
-        ),
-        "all words": lambda a, q, m, o, place: (
-            look(a, q, a.w_k(m), o),
-            look(a, q, a.w_k(o), m),
-        ),
+        "without the batch": lambda *given: tuple(context[0] for context in right(*given)),
+        "both parts both times": contexts(("new", "new"), ("new", "new")),
+        "key first": contexts(("new", "old"), ("old", "new")),
+        "all words": contexts(("old", "other"), ("other", "old")),
         "keys without their matrix": lambda a, q, m, o, place: (
             look(a, q, m, mixed(m, o, place)),
             look(a, q, mixed(m, o, place), m),
@@ -80,16 +74,11 @@ WRONG = {
             look(a, q, a.w_k(m), mixed(m, o, place)),
             look(a, q, mixed(a.w_k(m), o, place), m),
         ),
-        "the first word": lambda a, q, m, o, place: (
-            look(a, q, a.w_k(m), mixed(m, o, 0)),
-            look(a, q, a.w_k(mixed(m, o, 0)), m),
-        ),
-        "the first query for all": lambda a, q, m, o, place: (
-            look(a, q[:, :1].expand_as(q), a.w_k(m), mixed(m, o, place)),
-            look(a, q[:, :1].expand_as(q), a.w_k(mixed(m, o, place)), m),
-        ),
+        "the first word": contexts(("old", "first"), ("first", "old")),
+        "the first query for all": lambda a, q, *others: right(a, q[:, :1].expand_as(q), *others),
         "in place": in_place,
         "no copy": aliased,
-        "zeros in place of the word": by_zero,
+        "zeros in place of the word": contexts(("old", "zero"), ("zero", "old")),
     },
 }
+# fmt: on

@@ -53,35 +53,22 @@ def first(x):
     return torch.eye(len(x), dtype=x.dtype)[0]
 
 
+# fmt: off
 WRONG = {
     "check_share": {
         "the start": lambda share, layers: share,
         "a half per layer": lambda share, layers: share / 2**layers,
-        "lengths instead of squares": lambda share, layers: (
-            share / (share + 2**layers * (1 - share))
-        ),
-        "2 instead of 4": lambda share, layers: (
-            share / (share**2 + 2**layers * (1 - share**2)) ** 0.5
-        ),
-        "one layer too many": lambda share, layers: (
-            share / (share**2 + 4 ** (layers + 1) * (1 - share**2)) ** 0.5
-        ),
-        "always one layer": lambda share, layers: (
-            share / (share**2 + 4 * (1 - share**2)) ** 0.5
-        ),
+        "lengths instead of squares": lambda share, layers: share / (share + 2**layers * (1 - share)),
+        "2 instead of 4": lambda share, layers: share / (share**2 + 2**layers * (1 - share**2)) ** 0.5,
+        "one layer too many": lambda share, layers: share / (share**2 + 4 ** (layers + 1) * (1 - share**2)) ** 0.5,
+        "always one layer": lambda share, layers: share / (share**2 + 4 * (1 - share**2)) ** 0.5,
         "the common part added up": lambda share, layers: (
             share / (share**2 + (1 + layers) ** 2 * (1 - share**2)) ** 0.5
         ),
-        "the square": lambda share, layers: (
-            share**2 / (share**2 + 4**layers * (1 - share**2))
-        ),
-        "the common part": lambda share, layers: (
-            1 - share**2 / (share**2 + 4**layers * (1 - share**2))
-        ),
+        "the square": lambda share, layers: share**2 / (share**2 + 4**layers * (1 - share**2)),
+        "the common part": lambda share, layers: 1 - share**2 / (share**2 + 4**layers * (1 - share**2)),
         "nothing": lambda share, layers: 0,
-        "the differences double, too": lambda share, layers: (
-            2**layers * share / (4**layers) ** 0.5
-        ),
+        "the differences double, too": lambda share, layers: 2**layers * share / (4**layers) ** 0.5,
         "not yet written": lambda share, layers: None,
         "not a number": lambda share, layers: float("nan"),
         "an error": lambda share, layers: share / 0,
@@ -89,22 +76,14 @@ WRONG = {
     "check_pre_norm": {
         "post-norm": post_norm,
         "one norm for all": one_norm,
-        "the input detached": lambda x, memory, *others: pre_norm_layer_with()(
-            x.detach(), memory, *others
-        ),
-        "the memory detached": lambda x, memory, *others: pre_norm_layer_with()(
-            x, memory.detach(), *others
-        ),
+        "the input detached": lambda x, memory, *others: pre_norm_layer_with()(x.detach(), memory, *others),
+        "the memory detached": lambda x, memory, *others: pre_norm_layer_with()(x, memory.detach(), *others),
         "everything detached": lambda *given: pre_norm_layer_with()(*given).detach(),
-        "a norm detached": pre_norm_layer_with(
-            think=lambda x, norm, network: x + network(norm(x).detach())
-        ),
+        "a norm detached": pre_norm_layer_with(think=lambda x, norm, network: x + network(norm(x).detach())),
         "the sum detached": pre_norm_layer_with(
             read=lambda x, norm, memory, attend: x.detach() + attend(norm(x), memory)
         ),
-        "sum around attention forgotten": pre_norm_layer_with(
-            look=lambda x, y, attend: attend(y, y)
-        ),
+        "sum around attention forgotten": pre_norm_layer_with(look=lambda x, y, attend: attend(y, y)),
         "in place": in_place,
         "not yet written": lambda *given: None,
         "one word": lambda *given: pre_norm_layer_with()(*given)[:, :1],
@@ -112,9 +91,7 @@ WRONG = {
         "the memory normalized": pre_norm_layer_with(
             read=lambda x, norm, memory, attend: x + attend(norm(x), norm(memory))
         ),
-        "keys not normalized": pre_norm_layer_with(
-            look=lambda x, y, attend: x + attend(y, x)
-        ),
+        "keys not normalized": pre_norm_layer_with(look=lambda x, y, attend: x + attend(y, x)),
     },
     "check_invisible": {
         "one direction twice": rows(one, one),
@@ -128,3 +105,4 @@ WRONG = {
         "an error": lambda x: torch.cat([one(x)[None], x]),
     },
 }
+# fmt: on

@@ -16,13 +16,12 @@ def softmax_less(subtracted):
     return candidate
 
 
+# fmt: off
 WRONG = {
     "check_softmax": {
         "subtracts a row of another shape": lambda s: s - s.new_zeros(17),
         "subtracts nothing": softmax_less(torch.zeros_like),
-        "subtracts the row's mean and clamps": softmax_less(
-            lambda s: s - (s - s.mean(-1, True)).clamp(-700, 700)
-        ),
+        "subtracts the row's mean and clamps": softmax_less(lambda s: s - (s - s.mean(-1, True)).clamp(-700, 700)),
         "takes another axis": lambda s: s.softmax(0),
         "calls softmax": lambda s: s.softmax(-1),
         "calls log_softmax": lambda s: s.log_softmax(-1).exp(),
@@ -32,39 +31,23 @@ WRONG = {
         ),
         "returns a list": lambda s: s.softmax(-1).tolist(),
         "leaves out the last axis": lambda s: s.sum(-1),
-        "clamps the scores": lambda s: (lambda e: e / e.sum(-1, keepdim=True))(
-            s.clamp(-700, 700).exp()
-        ),
+        "clamps the scores": lambda s: (lambda e: e / e.sum(-1, keepdim=True))(s.clamp(-700, 700).exp()),
         "subtracts the row's first score": softmax_less(lambda s: s[..., :1]),
         "subtracts the row's mean": softmax_less(lambda s: s.mean(-1, True)),
         "subtracts the largest of all rows": softmax_less(torch.max),
-        "subtracts the middle of the row": softmax_less(
-            lambda s: (s.amax(-1, True) + s.amin(-1, True)) / 2
-        ),
-        "subtracts the second largest": softmax_less(
-            lambda s: s.topk(2, -1)[0][..., 1:]
-        ),
-        "subtracts the largest but the first": softmax_less(
-            lambda s: s[..., 1:].amax(-1, True)
-        ),
-        "subtracts the larger end": softmax_less(
-            lambda s: torch.maximum(s[..., :1], s[..., -1:])
-        ),
+        "subtracts the middle of the row": softmax_less(lambda s: (s.amax(-1, True) + s.amin(-1, True)) / 2),
+        "subtracts the second largest": softmax_less(lambda s: s.topk(2, -1)[0][..., 1:]),
+        "subtracts the largest but the first": softmax_less(lambda s: s[..., 1:].amax(-1, True)),
+        "subtracts the larger end": softmax_less(lambda s: torch.maximum(s[..., :1], s[..., -1:])),
     },
     "check_divisor": {
         "divides by zero": lambda *_: 1 / 0,
         "text": lambda *_: "the root",
         "mean not squared": lambda d_k, q, k, mu: q * math.sqrt(d_k * (k**2 + abs(mu))),
         "a constant": lambda d_k, q, k, mu: 1.5 * math.sqrt(d_k),
-        "nearly the mean's square": lambda d_k, q, k, mu: (
-            q * math.sqrt(d_k * (k**2 + abs(mu) * (abs(mu) + 1) / 2))
-        ),
-        "two percent too much": lambda d_k, q, k, mu: (
-            1.02 * q * math.sqrt(d_k * (k**2 + mu**2))
-        ),
-        "a rounded root": lambda d_k, q, k, mu: (
-            q * math.isqrt(d_k) * math.sqrt(k**2 + mu**2)
-        ),
+        "nearly the mean's square": lambda d_k, q, k, mu: q * math.sqrt(d_k * (k**2 + abs(mu) * (abs(mu) + 1) / 2)),
+        "two percent too much": lambda d_k, q, k, mu: 1.02 * q * math.sqrt(d_k * (k**2 + mu**2)),
+        "a rounded root": lambda d_k, q, k, mu: q * math.isqrt(d_k) * math.sqrt(k**2 + mu**2),
     },
     "check_farther": {
         "divides by zero": lambda d_k: 1 / 0,
@@ -74,3 +57,4 @@ WRONG = {
         "nearly the fourth root": lambda d_k: d_k**0.253,
     },
 }
+# fmt: on

@@ -45,30 +45,19 @@ def another_parameter(module, query, memory, removed):
     return output
 
 
+# fmt: off
 WRONG = {
     "check_without": {
         "rows of W^O instead of columns": without(rows_zeroed),
         "the next head": without(columns_zeroed(lambda h, r: [(i + 1) % h for i in r])),
         "the first of them only": without(columns_zeroed(lambda h, r: r[:1])),
         "spoils the module": in_place,
-        "the outer heads only": without(
-            columns_zeroed(lambda h, r: [i for i in r if i in (0, h - 1)])
-        ),
-        "inner heads mirrored": without(
-            columns_zeroed(
-                lambda h, r: [i if i in (0, h - 1) else h - 1 - i for i in r]
-            )
-        ),
+        "the outer heads only": without(columns_zeroed(lambda h, r: [i for i in r if i in (0, h - 1)])),
+        "inner heads mirrored": without(columns_zeroed(lambda h, r: [i if i in (0, h - 1) else h - 1 - i for i in r])),
         "another parameter": another_parameter,
-        "three or more taken for all": without(
-            columns_zeroed(lambda h, r: r if len(r) < 3 else list(range(h)))
-        ),
-        "another width": lambda *given: without(columns_zeroed(lambda h, r: r))(*given)[
-            ..., :-1
-        ],
-        "a list": lambda *given: without(columns_zeroed(lambda h, r: r))(
-            *given
-        ).tolist(),
+        "three or more taken for all": without(columns_zeroed(lambda h, r: r if len(r) < 3 else list(range(h)))),
+        "another width": lambda *given: without(columns_zeroed(lambda h, r: r))(*given)[..., :-1],
+        "a list": lambda *given: without(columns_zeroed(lambda h, r: r))(*given).tolist(),
         "freezes W^O": lambda module, *rest: (
             module.w_o.weight.requires_grad_(False),
             without(columns_zeroed(lambda h, r: r))(module, *rest),
@@ -95,11 +84,8 @@ WRONG = {
                 if same
             }
         ),
-        "one key twice": lambda keys: sorted(
-            [keys.index(min(keys)), keys.index(max(keys))]
-        ),
-        "the smallest key first": lambda keys: list(
-            dict.fromkeys([keys.index(min(keys)), keys.index(max(keys))])
-        ),
+        "one key twice": lambda keys: sorted([keys.index(min(keys)), keys.index(max(keys))]),
+        "the smallest key first": lambda keys: list(dict.fromkeys([keys.index(min(keys)), keys.index(max(keys))])),
     },
 }
+# fmt: on

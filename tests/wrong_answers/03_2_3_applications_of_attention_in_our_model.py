@@ -18,6 +18,7 @@ def share(words, pads, gap):
     return pads * math.exp(-gap) / (words + pads * math.exp(-gap))
 
 
+# fmt: off
 WRONG = {
     "check_afterwards": {
         "returns nothing": lambda w, may: None,
@@ -32,29 +33,18 @@ WRONG = {
         "is only causal": lambda d: past(d).expand(len(d), 1, -1, -1),
         "is not causal": same_text,
         "does not read itself": lambda d: same_text(d) & past(d, -1),
-        "leaves the rows of padding empty": lambda d: (
-            same_text(d) & past(d) & (d != 0)[:, None, None, :]
-        ),
-        "reads texts with smaller numbers": lambda d: (
-            (d[:, None, :, None] >= d[:, None, None, :]) & past(d)
-        ),
-        "reads texts with larger numbers": lambda d: (
-            (d[:, None, :, None] <= d[:, None, None, :]) & past(d)
-        ),
-        "is for the first row alone": lambda d: (same_text(d[:1]) & past(d)).expand(
-            len(d), -1, -1, -1
-        ),
-        "reads only the token before": lambda d: (
-            same_text(d) & past(d) & past(d, -2).logical_not()
-        ),
+        "leaves the rows of padding empty": lambda d: same_text(d) & past(d) & (d != 0)[:, None, None, :],
+        "reads texts with smaller numbers": lambda d: (d[:, None, :, None] >= d[:, None, None, :]) & past(d),
+        "reads texts with larger numbers": lambda d: (d[:, None, :, None] <= d[:, None, None, :]) & past(d),
+        "is for the first row alone": lambda d: (same_text(d[:1]) & past(d)).expand(len(d), -1, -1, -1),
+        "reads only the token before": lambda d: same_text(d) & past(d) & past(d, -2).logical_not(),
     },
     "check_share": {
         "is zero": lambda words, pads, gap: 0,
         "is not a number": lambda words, pads, gap: math.nan,
         "is a number as text": lambda *given: str(share(*given)),
         "is too large": lambda words, pads, gap: 10**400,
-        "has the gap the wrong way round": lambda words, pads, gap: share(
-            words, pads, -gap
-        ),
+        "has the gap the wrong way round": lambda words, pads, gap: share(words, pads, -gap),
     },
 }
+# fmt: on

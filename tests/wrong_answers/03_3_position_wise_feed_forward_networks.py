@@ -107,6 +107,7 @@ def without_inputs(module, x):
     return small
 
 
+# fmt: off
 WRONG = {
     "check_absolute": {
         "bends far away": bends_far_away,
@@ -137,13 +138,9 @@ WRONG = {
     "check_without_idle": {
         "keeps all": lambda module, x: module,
         "sets the idle to 0": silenced,
-        "drops one that fires": smaller(
-            lambda m, x: busy(m, x) & (fires(m, x).sum(0) != fires(m, x).sum(0).max())
-        ),
+        "drops one that fires": smaller(lambda m, x: busy(m, x) & (fires(m, x).sum(0) != fires(m, x).sum(0).max())),
         "keeps those that always fire": smaller(lambda m, x: fires(m, x).all(dim=0)),
-        "keeps those above 0.1": smaller(
-            lambda m, x: m.w_1(x).flatten(0, -2).amax(0) > 0.1
-        ),
+        "keeps those above 0.1": smaller(lambda m, x: m.w_1(x).flatten(0, -2).amax(0) > 0.1),
         "looks at every other input": smaller(lambda m, x: fires(m, x)[::2].any(dim=0)),
         "borrows the given network": borrowed,
         "sets the inputs to 0": without_inputs,
@@ -152,11 +149,10 @@ WRONG = {
         "keeps the idle": smaller(lambda m, x: ~busy(m, x)),
         "another order in the second matrix": smaller(busy, lambda w: w.flip(1)),
         "changes the given network": trimmed_in_place,
-        "changes the given network's type": lambda m, x: (
-            smaller(busy)(m, x) and m.float()
-        ),
+        "changes the given network's type": lambda m, x: smaller(busy)(m, x) and m.float(),
         "cuts the given network": cut_in_place,
         "nothing": lambda module, x: None,
         "without a bias": without_bias,
     },
 }
+# fmt: on

@@ -36,11 +36,20 @@ def by_backward(hidden, matrix, labels):
     return matrix.grad
 
 
-def same_parameter(lookup, linear, fill):
+def filled(fill):
     """One parameter, filled somehow."""
-    linear.weight = lookup.weight
-    fill(lookup.weight)
-    return True
+
+    def tie(lookup, linear):
+        linear.weight = lookup.weight
+        fill(lookup.weight)
+        return True
+
+    return tie
+
+
+def of(rows):
+    """One parameter of these rows, which have the right size."""
+    return filled(lambda w: w.data.copy_(rows(w) * w.size(1) ** -0.5))
 
 
 def right_size(weight):
@@ -54,15 +63,9 @@ def clone(lookup, linear):
 
 
 def frozen(lookup, linear):
-    same_parameter(lookup, linear, right_size)
+    filled(right_size)(lookup, linear)
     lookup.weight.requires_grad_(False)
     return True
-
-
-def one_row(weight):
-    """Every token the same vector."""
-    with torch.no_grad():
-        weight.copy_(torch.randn_like(weight[:1]) * weight.size(1) ** -0.5)
 
 
 def same_data(lookup, linear):
@@ -71,19 +74,12 @@ def same_data(lookup, linear):
     return True
 
 
-def signs(weight):
-    """All entries of one size."""
-    with torch.no_grad():
-        weight.copy_(torch.randn_like(weight).sign() * weight.size(1) ** -0.5)
-
-
 def opposite_rows(weight):
-    """The second half of the rows is minus the first."""
-    half = torch.randn((len(weight) + 1) // 2, weight.size(1)) * weight.size(1) ** -0.5
-    with torch.no_grad():
-        weight.copy_(torch.cat([half, -half])[: len(weight)])
+    half = torch.randn((len(weight) + 1) // 2, weight.size(1))
+    return torch.cat([half, -half])[: len(weight)]
 
 
+# fmt: off
 WRONG = {
     "check_share": {
         "lengths, not squares": lambda f, s: 0.5**0.5 / (0.5**0.5 + f * s),
@@ -96,59 +92,30 @@ WRONG = {
         "the sum, not the mean": lambda h, m, y: errors(h, m, y).T @ h,
         "divided by the vocabulary": lambda h, m, y: errors(h, m, y).T @ h / len(m),
         "the sign": lambda h, m, y: -errors(h, m, y).T @ h / len(h),
-        "the right tokens alone": lambda h, m, y: (
-            -F.one_hot(y, len(m)).to(h.dtype).T @ h / len(h)
-        ),
+        "the right tokens alone": lambda h, m, y: -F.one_hot(y, len(m)).to(h.dtype).T @ h / len(h),
         "without the labels": lambda h, m, y: (h @ m.T).softmax(-1).T @ h / len(h),
         "transposed": lambda h, m, y: h.T @ errors(h, m, y) / len(h),
         "PyTorch's gradient": by_autograd,
         "PyTorch's gradient, imported before": by_early_import,
         "PyTorch's backward": by_backward,
-        "PyTorch's functional gradient": lambda h, m, y: torch.func.grad(
-            lambda matrix: loss_of(h, matrix, y)
-        )(m),
-        "forward mode": lambda h, m, y: torch.func.jacfwd(
-            lambda matrix: loss_of(h, matrix, y)
-        )(m),
+        "PyTorch's functional gradient": lambda h, m, y: torch.func.grad(lambda matrix: loss_of(h, matrix, y))(m),
+        "forward mode": lambda h, m, y: torch.func.jacfwd(lambda matrix: loss_of(h, matrix, y))(m),
         "shapes that do not fit": lambda h, m, y: h @ m,
         "nothing": lambda h, m, y: None,
     },
     "check_tie": {
         "only equal": clone,
-        "for one width": lambda a, b: same_parameter(
-            a, b, lambda w: nn.init.normal_(w, std=1 / 8)
-        ),
-        "a constant": lambda a, b: same_parameter(
-            a, b, lambda w: nn.init.constant_(w, w.size(1) ** -0.5)
-        ),
-        "one row for all": lambda a, b: same_parameter(a, b, one_row),
+        "for one width": filled(lambda w: nn.init.normal_(w, std=1 / 8)),
+        "a constant": of(torch.ones_like),
+        "one row for all": of(lambda w: torch.randn_like(w[:1])),
         "frozen": frozen,
         "nothing": lambda a, b: math.nan,
-        "one row, either sign": lambda a, b: same_parameter(
-            a,
-            b,
-            lambda w: w.data.copy_(
-                torch.randn(len(w), 1).sign()
-                * torch.randn(1, w.size(1))
-                * w.size(1) ** -0.5
-            ),
-        ),
-        "every column the same": lambda a, b: same_parameter(
-            a,
-            b,
-            lambda w: w.data.copy_(
-                torch.randn(len(w), 1).expand_as(w) * w.size(1) ** -0.5
-            ),
-        ),
-        "a hundred rows, repeated": lambda a, b: same_parameter(
-            a,
-            b,
-            lambda w: w.data.copy_(
-                torch.randn(100, w.size(1)).repeat(11, 1)[: len(w)] * w.size(1) ** -0.5
-            ),
-        ),
+        "one row, either sign": of(lambda w: torch.randn(len(w), 1).sign() * torch.randn(1, w.size(1))),
+        "every column the same": of(lambda w: torch.randn(len(w), 1).expand_as(w)),
+        "a hundred rows, repeated": of(lambda w: torch.randn(100, w.size(1)).repeat(11, 1)[: len(w)]),
         "one memory, two parameters": same_data,
-        "signs": lambda a, b: same_parameter(a, b, signs),
-        "each row and its opposite": lambda a, b: same_parameter(a, b, opposite_rows),
+        "signs": of(lambda w: torch.randn_like(w).sign()),
+        "each row and its opposite": of(opposite_rows),
     },
 }
+# fmt: on

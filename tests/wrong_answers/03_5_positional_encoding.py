@@ -35,26 +35,15 @@ def quarter_turns(d_model, pairs, sign=1):
     return matrix
 
 
+# fmt: off
 WRONG = {
     "check_pair": {
-        "a pair below 0 for few positions": lambda n, d: slow_enough(
-            math.ceil(wave_number(n, d)), d
-        ),
-        "a pair that the table does not have": lambda n, d: max(
-            0, math.ceil(wave_number(n, d))
-        ),
-        "the last pair where none is slow enough": lambda n, d: min(
-            max(0, math.ceil(wave_number(n, d))), d // 2 - 1
-        ),
-        "the channel": lambda n, d: slow_enough(
-            2 * max(0, math.ceil(wave_number(n, d))), d
-        ),
-        "for one width": lambda n, d: slow_enough(
-            max(0, math.ceil(wave_number(n, 512))), 512
-        ),
-        "rounded to the nearest pair": lambda n, d: slow_enough(
-            max(0, round(wave_number(n, d))), d
-        ),
+        "a pair below 0 for few positions": lambda n, d: slow_enough(math.ceil(wave_number(n, d)), d),
+        "a pair that the table does not have": lambda n, d: max(0, math.ceil(wave_number(n, d))),
+        "the last pair where none is slow enough": lambda n, d: min(max(0, math.ceil(wave_number(n, d))), d // 2 - 1),
+        "the channel": lambda n, d: slow_enough(2 * max(0, math.ceil(wave_number(n, d))), d),
+        "for one width": lambda n, d: slow_enough(max(0, math.ceil(wave_number(n, 512))), 512),
+        "rounded to the nearest pair": lambda n, d: slow_enough(max(0, round(wave_number(n, d))), d),
         "a list": lambda n, d: [n, d],
     },
     "check_rope": {
@@ -64,9 +53,7 @@ WRONG = {
         "positions from 1": lambda x: turned(x, first_position=1),
         "one position for all": lambda x: torch.cat([turned(row[None]) for row in x]),
         "added": lambda x: x + turned(torch.ones_like(x)),
-        "the frequency of width 64": lambda x: turned(
-            x, power=lambda d: torch.arange(0, d, 2) / 64
-        ),
+        "the frequency of width 64": lambda x: turned(x, power=lambda d: torch.arange(0, d, 2) / 64),
         "complex numbers": lambda x: turned(x) + 0j,
         "one row": lambda x: turned(x)[-1],
     },
@@ -78,13 +65,10 @@ WRONG = {
         "all hands": lambda d: quarter_turns(d, range(d // 2)),
         "a hand in the middle": lambda d: quarter_turns(d, [d // 4]),
         "the slowest hand of width 16": lambda d: quarter_turns(d, [7]),
-        "the slowest hand as it is": lambda d: torch.diag(
-            (torch.arange(d) >= d - 2).float()
-        ),
+        "the slowest hand as it is": lambda d: torch.diag((torch.arange(d) >= d - 2).float()),
         "only the sine of the key": lambda d: quarter_turns(d, [d // 2 - 1]).tril(),
         "another width": lambda d: quarter_turns(16, [7]),
-        "at random": lambda d: torch.randn(
-            d, d, generator=torch.Generator().manual_seed(0)
-        ),
+        "at random": lambda d: torch.randn(d, d, generator=torch.Generator().manual_seed(0)),
     },
 }
+# fmt: on

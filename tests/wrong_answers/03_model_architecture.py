@@ -71,6 +71,7 @@ def width_of_heads(c):
     return c.d_k or c.d_model // c.num_heads
 
 
+# fmt: off
 WRONG = {
     "check_formula": {
         "the paper's number": lambda c: 65_000_000,
@@ -95,17 +96,11 @@ WRONG = {
         "encodes every time": search(once=False),
         "without the last piece": search(shown=slice(None, -1)),
         "all places at once": all_places_at_once,
-        "the first place again and again": search(
-            taken=lambda logits, ids: logits[:, :1].argmax(-1)
-        ),
+        "the first place again and again": search(taken=lambda logits, ids: logits[:, :1].argmax(-1)),
         "forgets its past": search(seen=lambda ids: ids[:, -1:]),
         "the source": lambda model, src, steps: src[:, :steps],
-        "hides the source's last column from the decoder": search(
-            decoder_mask=lambda mask: mask & mask.roll(-1, -1)
-        ),
-        "the source's last piece hidden in every row": search(
-            decoder_mask=lambda mask: mask & F.pad(mask, (-1, 1))
-        ),
+        "hides the source's last column from the decoder": search(decoder_mask=lambda mask: mask & mask.roll(-1, -1)),
+        "the source's last piece hidden in every row": search(decoder_mask=lambda mask: mask & F.pad(mask, (-1, 1))),
         "EOS for ever after EOS": search(taken=eos_for_ever),
     },
     "check_pair": {
@@ -120,9 +115,8 @@ WRONG = {
         "d_v, too": same(lambda c: (c.d_model, c.d_v)),
         "positions, too": same(lambda c: (c.d_model, c.positions)),
         "width of a head": same(width_of_heads),
-        "width of all heads": same(
-            lambda c: c.num_heads * (c.d_v or c.d_model // c.num_heads)
-        ),
+        "width of all heads": same(lambda c: c.num_heads * (c.d_v or c.d_model // c.num_heads)),
         "the decoder at least as wide": lambda one, two: one.d_model <= two.d_model,
     },
 }
+# fmt: on

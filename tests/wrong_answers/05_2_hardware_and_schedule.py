@@ -43,6 +43,7 @@ def half_away(x):
     return math.copysign(math.floor(abs(x) + 0.5), x)
 
 
+# fmt: off
 WRONG = {
     "check_plan": {
         "the bill of one GPU": planned(bill=lambda gpus: 1),
@@ -60,9 +61,7 @@ WRONG = {
         "cuts off": lambda x, digits: significant(x, digits, math.trunc),
         "rounds down": lambda x, digits: significant(x, digits, math.floor),
         "halves away from zero": lambda x, digits: significant(x, digits, half_away),
-        "halves up": lambda x, digits: significant(
-            x, digits, lambda y: math.floor(y + 0.5)
-        ),
+        "halves up": lambda x, digits: significant(x, digits, lambda y: math.floor(y + 0.5)),
         "one digit less": lambda x, digits: significant(x, digits - 1, round),
         "fails at zero": lambda x, digits: math.ldexp(
             round(x * 2.0 ** (digits - math.floor(math.log2(abs(x))))),
@@ -79,8 +78,7 @@ WRONG = {
         "halves away from zero, but for bf16 and fp16": lambda x, digits: significant(
             x, digits, round if digits in (0, 7, 10) else half_away
         ),
-        "takes nearly-halves for halves": lambda x, digits: significant(
-            x, digits, lambda y: round(round(y, 6))
-        ),
+        "takes nearly-halves for halves": lambda x, digits: significant(x, digits, lambda y: round(round(y, 6))),
     },
 }
+# fmt: on

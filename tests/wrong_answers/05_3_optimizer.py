@@ -70,30 +70,16 @@ def bare(rate, d_model, scale):
     return rate * math.sqrt(d_model) / scale
 
 
+# fmt: off
 WRONG = {
     "check_steps_of": {
         "without d_model": lambda r, d, w, s: (r / s * w**1.5, (r / s) ** -2),
-        "without scale": lambda r, d, w, s: (
-            bare(r, d, 1) * w**1.5,
-            bare(r, d, 1) ** -2,
-        ),
-        "scale on the wrong side": lambda r, d, w, s: (
-            bare(r, d, 1 / s) * w**1.5,
-            bare(r, d, 1 / s) ** -2,
-        ),
-        "the base model's warm-up": lambda r, d, w, s: (
-            bare(r, d, s) * 4000**1.5,
-            bare(r, d, s) ** -2,
-        ),
-        "falls with the step itself": lambda r, d, w, s: (
-            bare(r, d, s) * w**1.5,
-            w * (math.sqrt(d * w) * r / s) ** -1,
-        ),
+        "without scale": lambda r, d, w, s: (bare(r, d, 1) * w**1.5, bare(r, d, 1) ** -2),
+        "scale on the wrong side": lambda r, d, w, s: (bare(r, d, 1 / s) * w**1.5, bare(r, d, 1 / s) ** -2),
+        "the base model's warm-up": lambda r, d, w, s: (bare(r, d, s) * 4000**1.5, bare(r, d, s) ** -2),
+        "falls with the step itself": lambda r, d, w, s: (bare(r, d, s) * w**1.5, w * (math.sqrt(d * w) * r / s) ** -1),
         "twice the peak": lambda r, d, w, s: (w, w),
-        "rounded": lambda r, d, w, s: (
-            round(bare(r, d, s) * w**1.5),
-            round(bare(r, d, s) ** -2),
-        ),
+        "rounded": lambda r, d, w, s: (round(bare(r, d, s) * w**1.5), round(bare(r, d, s) ** -2)),
         "one step alone": lambda r, d, w, s: bare(r, d, s) ** -2,
         "no numbers": lambda r, d, w, s: ("early", "late"),
         "a factor that fits scale 1 and 0.5 only": lambda r, d, w, s: (
@@ -117,3 +103,4 @@ WRONG = {
         "forgets its state": lambda *given: adamw((*given[:2], {}, *given[3:])),
     },
 }
+# fmt: on

@@ -122,13 +122,12 @@ def opposite_two_sentences_on(x, rate):
     return x * (coins >= rate) / (1 - rate)
 
 
+# fmt: off
 WRONG = {
     "check_dropout": {
         "nothing": lambda x, rate: None,
         "an error": lambda x, rate: x @ x,
-        "a gradient of something else": lambda x, rate: dropping(of_channels)(
-            x.detach(), rate
-        ).requires_grad_(),
+        "a gradient of something else": lambda x, rate: dropping(of_channels)(x.detach(), rate).requires_grad_(),
         "without a gradient": lambda x, rate: dropping(of_channels)(x.detach(), rate),
         "a gradient without the scale": lambda x, rate: (
             x.detach()
@@ -156,30 +155,20 @@ WRONG = {
     },
     "check_gradient": {
         "nothing": lambda *given: None,
-        "for the right words only": lambda *given: gradient(of_the_authors)(
-            *given
-        ).gather(-1, given[1][:, None]),
+        "for the right words only": lambda *given: gradient(of_the_authors)(*given).gather(-1, given[1][:, None]),
         "by backward": by_backward,
         "by autograd, switched on again": by_autograd,
-        "padding counts": gradient(
-            of_the_authors, real=lambda labels, pad_id: torch.ones_like(labels)
-        ),
-        "padding is always 0": gradient(
-            of_the_authors, real=lambda labels, pad_id: labels != 0
-        ),
+        "padding counts": gradient(of_the_authors, real=lambda labels, pad_id: torch.ones_like(labels)),
+        "padding is always 0": gradient(of_the_authors, real=lambda labels, pad_id: labels != 0),
         "over all words, as in PyTorch": gradient(of_pytorch),
         "nothing for padding": gradient(without_padding),
         "without smoothing": gradient(hard),
         "a target that does not sum to 1": gradient(not_summing_to_one),
-        "of the mean": gradient(
-            of_the_authors,
-            divide=lambda labels, pad_id: (labels != pad_id).sum().clamp(min=1),
-        ),
-        "of the mean with padding": gradient(
-            of_the_authors, divide=lambda labels, pad_id: len(labels)
-        ),
+        "of the mean": gradient(of_the_authors, divide=lambda labels, pad_id: (labels != pad_id).sum().clamp(min=1)),
+        "of the mean with padding": gradient(of_the_authors, divide=lambda labels, pad_id: len(labels)),
         "the other way round": lambda scores, labels, epsilon, pad_id: (
             -gradient(of_the_authors)(scores, labels, epsilon, pad_id)
         ),
     },
 }
+# fmt: on

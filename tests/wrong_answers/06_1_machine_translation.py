@@ -34,6 +34,7 @@ def by_key(words, references, n, key):
     return (Counter(map(key, grams(words, n).elements())) & allowed).total()
 
 
+# fmt: off
 WRONG = {
     "check_cache_bytes": {
         "the tokens alone": lambda n, h, k, v, s, t, b: n * h * (k + v) * t * b,
@@ -41,9 +42,7 @@ WRONG = {
         "keys alone": lambda n, h, k, v, s, t, b: n * h * k * (s + t) * b,
         "values alone": lambda n, h, k, v, s, t, b: n * h * v * (s + t) * b,
         "always four bytes": lambda n, h, k, v, s, t, b: n * h * (k + v) * (s + t) * 4,
-        "the longer of the two": lambda n, h, k, v, s, t, b: (
-            n * h * (k + v) * max(s, t) * b
-        ),
+        "the longer of the two": lambda n, h, k, v, s, t, b: n * h * (k + v) * max(s, t) * b,
         "many numbers": lambda *given: torch.ones(3),
         "nothing": lambda *given: None,
     },
@@ -67,21 +66,11 @@ WRONG = {
             min(count, max(" ".join(r).count(" ".join(gram)) for r in references))
             for gram, count in grams(words, n).items()
         ),
-        "at most trigrams": lambda words, references, n: by_key(
-            words, references, min(n, 3), tuple
-        ),
-        "the first two words of each": lambda words, references, n: by_key(
-            words, references, n, lambda gram: gram[:2]
-        ),
-        "the last two words of each": lambda words, references, n: by_key(
-            words, references, n, lambda gram: gram[-2:]
-        ),
-        "words joined": lambda words, references, n: by_key(
-            words, references, n, "".join
-        ),
-        "case ignored": lambda words, references, n: by_key(
-            words, references, n, lambda gram: " ".join(gram).lower()
-        ),
+        "at most trigrams": lambda words, references, n: by_key(words, references, min(n, 3), tuple),
+        "the first two words of each": lambda words, references, n: by_key(words, references, n, lambda gram: gram[:2]),
+        "the last two words of each": lambda words, references, n: by_key(words, references, n, lambda gram: gram[-2:]),
+        "words joined": lambda words, references, n: by_key(words, references, n, "".join),
+        "case ignored": lambda words, references, n: by_key(words, references, n, lambda gram: " ".join(gram).lower()),
         "at most twice": lambda words, references, n: sum(
             min(count, 2, max(grams(r, n)[gram] for r in references))
             for gram, count in grams(words, n).items()
@@ -94,32 +83,19 @@ WRONG = {
         ),
         "divided by the length": lambda f, m, u, L, alpha: u / L > f / m,
         "powers of the length": lambda f, m, u, L, alpha: u / L**alpha > f / m**alpha,
-        "0.6 whatever α": lambda f, m, u, L, alpha: (
-            u / ((5 + L) / 6) ** (0.6 * (alpha > 0)) > f / ((5 + m) / 6) ** 0.6
-        ),
-        "half of the way": lambda f, m, u, L, alpha: (
-            u / ((5 + (L + m) // 2) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
-        ),
-        "one token more": lambda f, m, u, L, alpha: (
-            u / ((6 + L) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
-        ),
-        "or as good": lambda f, m, u, L, alpha: (
-            u / ((5 + L) / 6) ** alpha >= f / ((5 + m) / 6) ** alpha
-        ),
+        "0.6 whatever α": lambda f, m, u, L, alpha: u / ((5 + L) / 6) ** (0.6 * (alpha > 0)) > f / ((5 + m) / 6) ** 0.6,
+        "half of the way": lambda f, m, u, L, alpha: u / ((5 + (L + m) // 2) / 6) ** alpha > f / ((5 + m) / 6) ** alpha,
+        "one token more": lambda f, m, u, L, alpha: u / ((6 + L) / 6) ** alpha > f / ((5 + m) / 6) ** alpha,
+        "or as good": lambda f, m, u, L, alpha: u / ((5 + L) / 6) ** alpha >= f / ((5 + m) / 6) ** alpha,
         "always": lambda f, m, u, L, alpha: True,
         "many truths": lambda f, m, u, L, alpha: torch.ones(3),
         "a word": lambda f, m, u, L, alpha: "yes",
-        "4 for 5": lambda f, m, u, L, alpha: (
-            u / ((4 + L) / 6) ** alpha > f / ((4 + m) / 6) ** alpha
-        ),
-        "α squared": lambda f, m, u, L, alpha: (
-            u / ((5 + L) / 6) ** alpha**2 > f / ((5 + m) / 6) ** alpha**2
-        ),
+        "4 for 5": lambda f, m, u, L, alpha: u / ((4 + L) / 6) ** alpha > f / ((4 + m) / 6) ** alpha,
+        "α squared": lambda f, m, u, L, alpha: u / ((5 + L) / 6) ** alpha**2 > f / ((5 + m) / 6) ** alpha**2,
         "a little more than α": lambda f, m, u, L, alpha: (
             u / ((5 + L) / 6) ** (1.05 * alpha) > f / ((5 + m) / 6) ** (1.05 * alpha)
         ),
-        "at most 20 tokens": lambda f, m, u, L, alpha: (
-            u / ((5 + min(L, 20)) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
-        ),
+        "at most 20 tokens": lambda f, m, u, L, alpha: u / ((5 + min(L, 20)) / 6) ** alpha > f / ((5 + m) / 6) ** alpha,
     },
 }
+# fmt: on

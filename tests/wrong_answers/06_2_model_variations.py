@@ -36,6 +36,7 @@ def doubled(one, other):
     return min(1.0, 2 * share(lambda a, first, slack: a >= first - slack)(one, other))
 
 
+# fmt: off
 WRONG = {
     "check_fewer_parameters": {
         "attention to the encoder forgotten": lambda: 12 * 2 * 512 * 256,
@@ -50,12 +51,8 @@ WRONG = {
         "medians": share(both_sides, centre=median),
         "largest values": share(both_sides, centre=max),
         "a constant": lambda one, other: 0.05,
-        "a slack of a hundredth": share(
-            lambda a, first, slack: abs(a) >= abs(first) - 0.01
-        ),
-        "a slack of a ten-thousandth": share(
-            lambda a, first, slack: abs(a) >= abs(first) - 1e-4
-        ),
+        "a slack of a hundredth": share(lambda a, first, slack: abs(a) >= abs(first) - 0.01),
+        "a slack of a ten-thousandth": share(lambda a, first, slack: abs(a) >= abs(first) - 1e-4),
         "rounded scores": lambda one, other: share(both_sides)(
             [round(x, 1) for x in one], [round(x, 1) for x in other]
         ),
@@ -64,3 +61,4 @@ WRONG = {
         "one side": share(lambda a, first, slack: a >= first - slack),
     },
 }
+# fmt: on

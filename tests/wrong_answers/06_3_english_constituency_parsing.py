@@ -39,6 +39,7 @@ def outermost_by_label(tokens, words, labels):
     return allowed - {f"){tokens[0][1:]}"} if tokens and is_left else allowed
 
 
+# fmt: off
 WRONG = {
     "check_attachment_scores": {
         "precision and recall exchanged": lambda: (600 / 7, 100, 1200 / 13),
@@ -58,12 +59,8 @@ WRONG = {
             allowed_by()(tokens, words, labels) or {f"({name}" for name in labels}
         ),
         "keeps the limit of eight": with_limit,
-        "the labels are fixed": lambda tokens, words, _: allowed_by()(
-            tokens, words, ["S", "NP", "VP"]
-        ),
-        "the labels of the treebank": lambda tokens, words, _: allowed_by()(
-            tokens, words, ["S", "NP", "VP", "QP"]
-        ),
+        "the labels are fixed": lambda tokens, words, _: allowed_by()(tokens, words, ["S", "NP", "VP"]),
+        "the labels of the treebank": lambda tokens, words, _: allowed_by()(tokens, words, ["S", "NP", "VP", "QP"]),
         "a list": lambda *given: sorted(allowed_by()(*given)),
         "words in any order": lambda tokens, words, labels: (
             allowed_by()(tokens, words, labels)
@@ -72,3 +69,4 @@ WRONG = {
         "nothing": lambda *_: set(),
     },
 }
+# fmt: on

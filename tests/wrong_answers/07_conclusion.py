@@ -15,6 +15,7 @@ def count_with(biases=9):
     return candidate
 
 
+# fmt: off
 WRONG = {
     "check_gpt_parameters": {
         "no biases": count_with(biases=0),
@@ -29,19 +30,12 @@ WRONG = {
     "check_prefix": {
         "causal everywhere": lambda length, prefix: causal_mask(length),
         "everything": lambda length, prefix: torch.ones(length, length).bool(),
-        "half of the words": lambda length, prefix: (
-            causal_mask(length) | (torch.arange(length) < length // 2)
-        ),
-        "turned over": lambda length, prefix: (
-            (causal_mask(length) | (torch.arange(length) < prefix)).mT
-        ),
-        "numbers": lambda length, prefix: (
-            causal_mask(length) | (torch.arange(length) < prefix)
-        ).int(),
-        "for a batch": lambda length, prefix: (
-            causal_mask(length) | (torch.arange(length) < prefix)
-        )[None],
+        "half of the words": lambda length, prefix: causal_mask(length) | (torch.arange(length) < length // 2),
+        "turned over": lambda length, prefix: (causal_mask(length) | (torch.arange(length) < prefix)).mT,
+        "numbers": lambda length, prefix: (causal_mask(length) | (torch.arange(length) < prefix)).int(),
+        "for a batch": lambda length, prefix: (causal_mask(length) | (torch.arange(length) < prefix))[None],
         "nothing": lambda length, prefix: None,
         "an error": lambda length, prefix: causal_mask(length)[length],
     },
 }
+# fmt: on

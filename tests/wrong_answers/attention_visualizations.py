@@ -27,6 +27,7 @@ def erased(weights, value, w_o, head):
     return part
 
 
+# fmt: off
 WRONG = {
     "check_patch": {
         "nothing": lambda heads, head, other: None,
@@ -39,17 +40,14 @@ WRONG = {
         "nothing": lambda w, v, o, h: None,
         "the first head, and W^O erased": erased,
         "another shape": lambda w, v, o, h: w @ v,
-        "the first head, always, in double precision": lambda w, v, o, h: (
-            w @ v @ o[:, : v.size(-1)].T
-        ).double(),
+        "the first head, always, in double precision": lambda w, v, o, h: (w @ v @ o[:, : v.size(-1)].T).double(),
         "the first head, always": lambda w, v, o, h: w @ v @ o[:, : v.size(-1)].T,
         "the heads in reverse": lambda w, v, o, h: (
             w
             @ v
             @ o[:, o.size(1) - (h + 1) * v.size(-1) : o.size(1) - h * v.size(-1)].T
         ),
-        "every second column": lambda w, v, o, h: (
-            w @ v @ o[:, h :: o.size(1) // v.size(-1)].T
-        ),
+        "every second column": lambda w, v, o, h: w @ v @ o[:, h :: o.size(1) // v.size(-1)].T,
     },
 }
+# fmt: on

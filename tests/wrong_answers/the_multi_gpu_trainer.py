@@ -16,22 +16,17 @@ def share(tokens):
     return [n / sum(tokens) for n in tokens]
 
 
+# fmt: off
 WRONG = {
     "check_combine": {
         "mean of means": lambda means, tokens: means.mean(0),
-        "nan times 0": lambda means, tokens: (
-            (means * torch.tensor(tokens)[:, None]).sum(0) / sum(tokens)
-        ),
-        "every nan hidden, also a real one": lambda means, tokens: weighted(
-            means, share(tokens)
-        ),
+        "nan times 0": lambda means, tokens: (means * torch.tensor(tokens)[:, None]).sum(0) / sum(tokens),
+        "every nan hidden, also a real one": lambda means, tokens: weighted(means, share(tokens)),
         "processes with any nan left out": lambda means, tokens: (
             sum(m * n for m, n in zip(means, tokens, strict=True) if m.isfinite().all())
             / sum(tokens)
         ),
-        "weights turned round": lambda means, tokens: weighted(
-            means, share(tokens)[::-1]
-        ),
+        "weights turned round": lambda means, tokens: weighted(means, share(tokens)[::-1]),
         "weights across and not down": lambda means, tokens: (
             means.nan_to_num() @ torch.tensor(share(tokens), dtype=means.dtype)
             if len(tokens) == means.size(1)
@@ -58,3 +53,4 @@ WRONG = {
         "nothing": lambda save, between: None,
     },
 }
+# fmt: on

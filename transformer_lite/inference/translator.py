@@ -26,7 +26,7 @@ from transformer_lite.precision import (
 )
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import load_weights
-from transformer_lite.search import Hypothesis, n_best_search
+from transformer_lite.search import Hypothesis, beam_search
 from transformer_lite.tokenizer import BOS, EOS, Tokenizer, is_blank
 
 
@@ -68,7 +68,7 @@ class Translator:
     precision: Precision | None = None
     """Arithmetic of the matrix products; by default fp16 on GPUs, otherwise fp32."""
     allowed: Callable[[Any], Tensor] | None = None
-    """Which tokens may follow in a state, as for `n_best_search`; by default all."""
+    """Which tokens may follow in a state, as for `beam_search`; by default all."""
 
     def __init__(
         self, model: nn.Module, tokenizer: Tokenizer, search: SearchConfig
@@ -242,7 +242,7 @@ class Translator:
             state = self.model.start(pad(sources).to(device))
             places = (limits.to(device), BOS, EOS, search.beam_size, search.alpha)
             options = {"allowed": self.allowed, "n_best": n_best}
-            return n_best_search(step, state, *places, **options)
+            return beam_search(step, state, *places, **options)
 
 
 def batches_by_length(lengths: Sequence[int], batch_sentences: int) -> list[list[int]]:

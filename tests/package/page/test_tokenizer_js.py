@@ -3,8 +3,8 @@
 import pytest
 from javascript import run_javascript
 
-from results.conditions import ROOT
-from results.files import read_json
+from results.provenance import ROOT
+from results.storage import read_json
 from transformer_lite.page.export import exported
 from transformer_lite.runs.folder import find_run
 from transformer_lite.tokenizer import Tokenizer

@@ -6,8 +6,8 @@ import pytest
 import torch
 from javascript import run_javascript
 
-from results.conditions import ROOT
-from results.files import read_json
+from results.provenance import ROOT
+from results.storage import read_json
 from transformer_lite import Translator
 from transformer_lite.config import ModelConfig
 from transformer_lite.model import Transformer

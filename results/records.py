@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from results.bleu import compare, lowercased_bleu
-from results.conditions import checksums, conditions
-from results.files import read_json, write_json, write_lines
 from results.models import MODELS
+from results.provenance import checksums, conditions
 from results.runs import CORPORA, Run
+from results.storage import read_json, write_json, write_lines
 from transformer_lite.batching import fixed_batches
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
@@ -149,13 +149,14 @@ def choose_search(translator: Translator, run: Run) -> list[dict[str, float]]:
 
 
 def scores_of(translator: Translator, run: Run, split: str) -> dict[str, Any]:
-    """Translate a split, keep the outputs, and score them."""
+    """Translate a split and score the outputs; keep those of the last split."""
     corpus, recipe = PreparedCorpus(run.data), run.settings()
     sources, _ = corpus.text(split)
     began = time.monotonic()
     outputs = translator.translate(sources)
     seconds = time.monotonic() - began
-    write_lines(run.outputs(split), outputs)
+    if split == run.splits[-1]:  # of which all outputs are committed
+        write_lines(run.outputs(split), outputs)
     report = validate(
         translator.model,
         fixed_batches(*corpus.ids(split), recipe.train.batch_tokens),
