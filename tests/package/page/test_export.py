@@ -75,7 +75,7 @@ def test_weights_of_another_model_are_refused(tmp_path, weights, message):
 def test_the_vocabulary_of_another_model_is_refused(tmp_path):
     run = shutil.copytree(find_run("tatoeba_en_de").path, tmp_path / "run")
     shutil.copy(find_run("multi30k_en_de").tokenizer, run)
-    with pytest.raises(ValueError, match="tokenizer.model: damaged, or another file"):
+    with pytest.raises(ValueError, match=r"tokenizer\.model: damaged, or another file"):
         write_page(run, tmp_path / "page")
     assert not (tmp_path / "page").exists()
 
