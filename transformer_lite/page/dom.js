@@ -1,7 +1,7 @@
 /* Makes the elements of the page. */
 
 const SVG = "http://www.w3.org/2000/svg";
-const DRAWN = ["svg", "path", "line", "text"];
+const DRAWN = ["svg", "g", "path", "line", "rect", "circle", "text"];
 
 export function make(parent, tag, attributes = {}, text) {
   const node = DRAWN.includes(tag)

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ from transformer_lite.page.export import WORKER
 NODE = next(Path(playwright.__file__).parent.glob("driver/node*"))
 
 
-def run_javascript(body: str, given: Any = None) -> Any:
+PAGE = [SOURCES / name for name in WORKER]
+
+
+def run_javascript(body: str, given: Any = None, files: Sequence[Path] = PAGE) -> Any:
     """Return what a function's body returns; `given` is what it is given.
 
-    All names of the page's modules are there.
+    All modules have the names of their files.
     """
     modules = "".join(
-        f"import * as {path.stem} from {json.dumps(path.as_uri())};"
-        for path in (SOURCES / name for name in WORKER)
+        f"import * as {path.stem} from {json.dumps(path.as_uri())};" for path in files
     )
     code = f"""
         {modules}

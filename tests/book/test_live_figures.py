@@ -1,0 +1,168 @@
+"""A live figure computes what the package computes, and obeys keys, mouse and touch.
+
+The parts in a browser are skipped where there is no Chromium.
+"""
+
+import re
+import shutil
+from itertools import product
+
+import pytest
+import torch
+from javascript import run_javascript
+from playwright.sync_api import sync_playwright
+
+from transformer_lite.attention import scaled_dot_product_attention
+from transformer_lite_book.live import MODULES, SOURCES, live_figure
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+WORDS = [("cold", [2, 0, 2, 0], [10, 0, 2]), ("tea", [0, 2, 2, 1], [0, 10, 2])]
+WORDS += [("hot", [2, 0, 2, 0], [-10, 0, 2])]
+DATA = {
+    "words": [{"name": n, "key": key, "value": value} for n, key, value in WORDS],
+    "wide": [{"d_k": d_k, "dots": list(range(10))} for d_k in (4, 16, 64)],
+}
+PICTURE = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
+pytestmark = pytest.mark.usefixtures("types_unchecked")
+
+
+@pytest.mark.parametrize(("root", "hot"), [*product([True, False], repeat=2)])
+def test_the_query_gets_the_weights_and_the_output_of_the_package(root, hot):
+    torch.manual_seed(0)
+    queries = [[1, 0, 1, 0], *(5 * torch.randn(20, 4)).tolist()]
+    states = [{"query": q, "root": root, "hot": hot, "width": 1} for q in queries]
+    found = run_javascript(
+        "return given.states.map((state) => query.compute(state, given.data));",
+        {"states": states, "data": DATA},
+        [SOURCES / "query.js"],
+    )
+    words = WORDS if hot else WORDS[:2]
+    keys, values = (torch.tensor([w[i] for w in words]).double() for i in (1, 2))
+    scale = 1 if root else 2
+    outputs, weights = scaled_dot_product_attention(
+        scale * torch.tensor(queries).double(), keys, values
+    )
+    for one, output, row in zip(found, outputs, weights, strict=True):
+        assert one["output"] == pytest.approx(output.tolist(), abs=1e-3)
+        assert one["weights"] == pytest.approx(row.tolist(), abs=1e-6)
+    wide = (torch.arange(10.0) / (4 if root else 1)).softmax(0)
+    assert found[0]["wideWeights"] == pytest.approx(wide.tolist(), abs=1e-6)
+
+
+def test_numbers_are_written_as_python_writes_them():
+    torch.manual_seed(0)
+    numbers = (100 * torch.randn(10_000).double()).tolist()
+    found = run_javascript(
+        "return given.map((number) => live.format(number, 2));",
+        numbers,
+        [SOURCES / "live.js"],
+    )
+    assert found == [
+        f"{number:.2f}".replace("-", "\N{MINUS SIGN}") for number in numbers
+    ]
+
+
+@pytest.mark.parametrize("name", [*MODULES])
+def test_a_figure_loads_nothing_and_is_hidden_without_scripts(name):
+    text = live_figure(name, {"</script>": "<b>"}).data
+    assert text.startswith(
+        f'<div class="own-theme live-figure" data-name="{name}" hidden>'
+    )
+    assert text.count("</script>") == 2
+    text = text.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|@import|url\(|\bsrc=|fetch\(|\bimport\b", text)
+    style = re.sub(r"/\*.*?\*/", "", re.search(r"<style>(.*?)</style>", text, re.S)[1])
+    for selectors in re.findall(
+        r"([^{}]+)\{", re.sub(r"/\*.*?\*/", "", style, flags=re.S)
+    ):
+        for selector in selectors.split(",\n"):
+            assert ".live-figure" in selector or selector.strip()[0] == "@"
+
+
+def test_an_unknown_figure_is_refused():
+    with pytest.raises(ValueError, match='no live figure "clock"; take one of query'):
+        live_figure("clock", {})
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM:
+        pytest.skip("no Chromium on this machine")
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A tab with the figure below its still picture; errors make the test fail."""
+    tab = browser.new_page(viewport={"width": 390, "height": 900}, has_touch=True)
+    errors = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.set_content(
+        f'<!doctype html><img id="other" src="{PICTURE}" width="9"><figure>'
+        f'<img id="still" src="{PICTURE}">{live_figure("query", DATA).data}</figure>'
+    )
+    yield tab
+    tab.close()
+    assert not errors
+
+
+def says(page):
+    return page.locator(".says").first.inner_text()
+
+
+def test_the_still_picture_makes_room_for_the_figure(page):
+    assert page.locator("#still").is_hidden()
+    assert page.locator("#other").is_visible()
+    assert page.locator(".live-figure").is_visible()
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+
+
+def test_every_control_obeys_the_keyboard(page):
+    assert "73.11" in says(page)
+    for name, key, share in [
+        ("q₁", "End", "100.00"),  # (12, 0, 1, 0)
+        ("q₁", "Home", "0.00"),
+    ]:
+        page.get_by_label(name).focus()
+        page.keyboard.press(key)
+        assert f"{share}\N{NO-BREAK SPACE}% “cold”" in says(page)
+    page.get_by_role("button", name="Reset").press("Enter")
+    assert "73.11" in says(page)
+    page.get_by_label("divide by").press("Space")
+    assert "88.08" in says(page)  # 4 and 2, not divided
+    page.get_by_label("add “hot”").press("Space")
+    assert says(page).count("46.83") == 2  # equal keys, equal weights
+    wider = page.locator(".says").nth(1)
+    assert "With 64 components, not divided" in wider.inner_text()
+    page.get_by_role("slider", name="dₖ").press("ArrowLeft")
+    assert "With 16 components" in wider.inner_text()
+
+
+def test_the_tip_is_dragged_by_the_pointer(page):
+    handle = page.locator(".handle").bounding_box()
+    x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 60)
+    assert float(re.search(r"[\d.]+", says(page))[0]) > 95
+    page.mouse.up()
+    page.mouse.move(x, y)
+    assert float(re.search(r"[\d.]+", says(page))[0]) > 95
+
+
+def test_nothing_is_told_before_a_guess_and_tasks_follow_each_other(page):
+    tasks = page.locator(".tasks")
+    assert "e²⁰" not in tasks.inner_text()
+    assert "Try:" not in tasks.inner_text()
+    page.get_by_role("button", name="It becomes about 99.995 %").press("Enter")
+    assert "Right. " in tasks.inner_text()
+    assert "e²⁰" in tasks.inner_text()
+    assert "three times as long" in tasks.inner_text()
+    for number in range(4):  # (5, 8, 9, 4): 30 more on both dot products
+        page.get_by_label(f"q{'₁₂₃₄'[number]}").fill(str([6, 4, 6, 2][number]))
+    assert "✓" in tasks.inner_text()
