@@ -47,7 +47,7 @@ from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.parsing.verbs import prepare_trees
 from transformer_lite.runs.files import naming, require_new, require_outputs
 from transformer_lite.runs.folder import MODEL_NAMES, RunFolder, find_run
-from transformer_lite.runs.progress import Progress
+from transformer_lite.runs.progress import Progress, tell
 from transformer_lite.tokenizer import Tokenizer, is_blank
 
 DEBUG = "TRANSFORMER_LITE_DEBUG"
@@ -99,7 +99,7 @@ def train(words: Sequence[str]) -> None:
     from transformer_lite.training.run import train_recipe
 
     if not train_recipe(recipe, chosen.out, validation_samples):
-        print("stopped; the same command resumes the run", file=sys.stderr)
+        tell("stopped; the same command resumes the run")
         # torchrun takes any other status for a failure, and restarts the run.
         under_torchrun = "TORCHELASTIC_RESTART_COUNT" in os.environ
         sys.exit(0 if under_torchrun else INTERRUPTED)
@@ -197,7 +197,7 @@ class SearchOptions:
         from transformer_lite.inference.translator import Translator
 
         weights = self.weights or run.default_weights()
-        _tell(f"weights: {weights}")
+        tell(f"weights: {weights}")
         translator = Translator.load(run.path, weights)
         translator.search = search
         return translator
@@ -258,13 +258,13 @@ def translate(
 
     def warn(message: str) -> None:
         place = f"{file}, " if file else ""
-        _tell(f"{place}{message}; left empty")
+        tell(f"{place}{message}; left empty")
         unusable.append(message)
 
     source = file.open("rb") if file else sys.stdin.buffer
     with source, lines_out(out) as target:
         if source.isatty():
-            print("type a sentence and Enter; Ctrl-D ends", file=sys.stderr)
+            tell("type a sentence and Enter; Ctrl-D ends")
         blocks = lines_in(
             source, BLOCK_BATCHES * translator.search.batch_sentences, warn
         )
@@ -418,14 +418,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
                     _read(work, name, words, config=(FlagCreatePairsOff,))()
     except KeyboardInterrupt:
-        _tell(f"{program}: interrupted")
+        tell(f"{program}: interrupted")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of the output has closed it
         sys.exit(INTERRUPTED)
     except Exception as error:
         if os.environ.get(DEBUG) or not _is_for_users(error):
             raise
-        _tell(f"{program}: error: {error or 'out of memory'}")
+        tell(f"{program}: error: {error or 'out of memory'}")
         sys.exit(2)
 
 
@@ -566,13 +566,7 @@ def _require_vocabulary(name: Path, corpus: Any) -> None:
             f"with --vocabulary {name}"
         )
     if run.training_data().get("fingerprint") != corpus.fingerprint:
-        _tell(f"note: {corpus.folder} is not the corpus that {name} was trained on")
-
-
-def _tell(message: str) -> None:
-    """Write a line to standard error, without what a terminal takes for a command."""
-    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
-    print("".join(shown), file=sys.stderr)
+        tell(f"note: {corpus.folder} is not the corpus that {name} was trained on")
 
 
 def _shown(character: str) -> str:
@@ -591,7 +585,7 @@ def _with_notes(
             unknown = [] if is_blank(line) else tokenizer.unknown(line)
             if new := [character for character in unknown if character not in noted]:
                 listed = ", ".join(f"“{_shown(c)}” (U+{ord(c):04X})" for c in new)
-                _tell(
+                tell(
                     f"note: line {number}: the model has never seen {listed}; it reads "
                     "“unknown” there"
                 )

@@ -5,7 +5,6 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/package/data/test_verbs.py
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,6 +16,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 from transformer_lite.data.corpora import Corpus, corpus_of_files, load_corpus
 from transformer_lite.runs.files import require_new
 from transformer_lite.runs.folder import find_run
+from transformer_lite.runs.progress import tell
 from transformer_lite.tokenizer import Tokenizer
 
 VOCAB_SIZE = 8000
@@ -130,7 +130,7 @@ def prepare_files(
     def get() -> Corpus:
         corpus = corpus_of_files(given, (source, target))
         for note in _doubts(given, source, target):
-            print(f"note: {note}", file=sys.stderr)
+            tell(f"note: {note}")
         return corpus
 
     preparation.write(out, get)

@@ -17,6 +17,7 @@ from select import select
 from typing import BinaryIO
 
 from transformer_lite.runs.files import is_stream, naming, replacing
+from transformer_lite.runs.progress import tell
 
 READ_BYTES = 2**20
 """Most bytes that are read at once."""
@@ -113,4 +114,4 @@ def _is_standard_output(path: Path) -> bool:
 def _keep(partial: Path) -> None:
     if not partial.stat().st_size:
         return partial.unlink()
-    print(f"{partial}: keeps what was written so far", file=sys.stderr)
+    tell(f"{partial}: keeps what was written so far")

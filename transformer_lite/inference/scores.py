@@ -6,7 +6,6 @@ Tests: tests/package/inference/test_scores.py
 """
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,11 +14,11 @@ from typing import Any
 
 import sacrebleu
 from torch import nn
-from tqdm import tqdm
 
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
+from transformer_lite.runs.progress import tell
 
 SCORED = 200
 """Validation sentences that are translated at each validation."""
@@ -119,10 +118,9 @@ def _tokenizer_of(language: str) -> str:
     try:
         sacrebleu.BLEU(tokenize=tokenizer)
     except RuntimeError:
-        print(
+        tell(
             f"note: every character counts as a word of BLEU; for words of {language}, "
             f"pip install 'sacrebleu[{tokenizer.partition('-')[0]}]'",
-            file=sys.stderr,
         )
         return "char"
     return tokenizer
@@ -159,7 +157,7 @@ class ValidationSamples:
                 f"  reference    {reference}\n"
                 f"  translation  {translation}"
             )
-            tqdm.write(shown, file=sys.stderr)
+            tell(shown)
         return {**self.scores(translations), "translations": translations[:SHOWN]}
 
     def scores(self, translations: Sequence[str]) -> dict[str, float]:

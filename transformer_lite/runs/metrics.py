@@ -7,17 +7,15 @@ Tests: tests/package/runs/test_metrics.py
 
 import json
 import math
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from transformer_lite.runs.files import write_whole
 from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.progress import tell
 
 
 class Metrics:
@@ -76,8 +74,7 @@ class Metrics:
             yield
         except Exception as error:
             problem = f"{type(error).__name__}: {error}".splitlines()[0]
-            message = f"TensorBoard failed ({problem}); the run goes on without it"
-            tell(message)
+            tell(f"TensorBoard failed ({problem}); the run goes on without it")
             self._events = None
 
     def read(self) -> list[dict[str, Any]]:
@@ -105,12 +102,6 @@ class Metrics:
         """Delete the records of later steps, because the run repeats these steps."""
         text = "".join(_line(r) for r in self.read() if r["step"] <= step)
         write_whole(self.path, lambda partial: partial.write_text(text, "utf-8"))
-
-
-def tell(message: str) -> None:
-    """Show a message above the progress bar, if stderr takes it: no run ends by it."""
-    with suppress(OSError, RuntimeError, ValueError):
-        tqdm.write(message, file=sys.stderr)
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -1,11 +1,13 @@
-"""How far a long piece of work is: a bar on a terminal, lines in a file.
+"""What a long piece of work says: how far it is, and messages.
 
 Paper: –
 Chapter: the_multi_gpu_trainer
 Tests: tests/package/runs/test_progress.py
 """
 
+import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from tqdm import tqdm
@@ -42,3 +44,14 @@ class Progress(tqdm):
         if not self.disable and not self.fp.isatty():
             self.sp = None  # tqdm takes this for a window, and writes nothing
         super().close()
+
+
+def tell(message: str) -> None:
+    """Write a line to standard error, above a bar if there is one.
+
+    What a terminal takes for a command is escaped. If nobody reads the line, the work
+    goes on.
+    """
+    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
+    with suppress(OSError, RuntimeError, ValueError):
+        tqdm.write("".join(shown), file=sys.stderr)

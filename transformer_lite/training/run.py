@@ -7,7 +7,6 @@ Tests: tests/package/training/test_run.py, tests/package/test_cli.py
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
@@ -31,6 +30,7 @@ from transformer_lite.runs.files import (
 )
 from transformer_lite.runs.folder import RunFolder, find_run
 from transformer_lite.runs.metrics import Metrics
+from transformer_lite.runs.progress import tell
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.checkpoint import newest_complete
 from transformer_lite.training.distributed import join_processes
@@ -119,7 +119,7 @@ def train_recipe(
             model, stream, validation, config, out, processes, on_validation
         )
         if processes.rank == 0:
-            print(_announcement(recipe, corpus, trainer), file=sys.stderr)
+            tell(_announcement(recipe, corpus, trainer))
         return trainer.train()
 
 
@@ -271,7 +271,7 @@ def _require_same_settings(old: Recipe, new: Recipe, out: Path) -> None:
                 )
             changed.append(f"{part}.{name} is now {value!r}, before {before[name]!r}")
     for line in changed:
-        print(line, file=sys.stderr)
+        tell(line)
 
 
 def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:

@@ -25,8 +25,8 @@ from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
 from transformer_lite.precision import choose_precision, peak_tflops, tf32_if_chosen
 from transformer_lite.runs.folder import RunFolder
-from transformer_lite.runs.metrics import Metrics, tell
-from transformer_lite.runs.progress import Progress
+from transformer_lite.runs.metrics import Metrics
+from transformer_lite.runs.progress import Progress, tell
 from transformer_lite.runs.weights import save_weights, weights_of
 from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.distributed import ONE_CPU, Processes
