@@ -12,7 +12,7 @@ import torch
 from javascript import run_javascript
 from playwright.sync_api import sync_playwright
 
-from results.live_sweeps import faded_encoder
+from results.live_sweeps import attention_sublayers, faded_encoder, without_heads
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
 from transformer_lite.tokenizer import EOS
@@ -92,6 +92,53 @@ def test_the_residual_shows_what_the_encoder_computes():
         text = translator.translate(source)
         assert " ".join(word["word"] for word in one["words"]) == text
     assert not any(word["isNew"] for word in found[2]["words"])
+
+
+SWITCHED = stored("heads")
+
+
+def test_heads_that_are_off_change_what_the_package_changes():
+    chosen = {"sentence": 0, "row": 8, "head": 1}
+    states = [chosen | {"alone": False}, chosen | {"alone": True}]
+    states += [chosen | {"head": None, "alone": False}, chosen | {"row": None}]
+    found = run_javascript(
+        "return given.states.map((state) => heads.compute(state, given.data));",
+        {"states": states, "data": SWITCHED},
+        [SOURCES / "heads.js"],
+    )
+    translator = Translator.load("tatoeba_en_de", device="cpu")
+    sublayers = attention_sublayers(translator.model)
+    assert [*sublayers] == SWITCHED["rows"]
+    source = SWITCHED["sentences"][0]["source"]
+    for one, off in zip(found, [{1}, {0, *range(2, 8)}, {*range(8)}, {}], strict=True):
+        with without_heads(sublayers["cross, layer 3"], off):
+            text = translator.translate(source)
+        assert " ".join(word["word"] for word in one["words"]) == text
+        assert one["isTrained"] == (not off)
+    assert sum(map(sum, found[0]["damage"])) == found[0]["harmful"] == 3
+
+
+def test_heads_are_switched_by_keyboard_after_a_guess(browser):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content(live_figure("heads", SWITCHED).data)
+    assert page.get_by_role("button", name="cross, layer 3").count() == 0
+    page.get_by_role("button", name="20", exact=True).press("Enter")
+    assert "3 times" in page.locator(".predict").inner_text()
+    output = page.locator(".output")
+    trained = output.inner_text()
+    for name in ("cross, layer 3", "cross, layer 3, head 2"):
+        node = page.get_by_role("button", name=name, exact=True)
+        node.press("Enter")
+        assert output.inner_text() != trained
+        node.press("Enter")  # again: on
+        assert output.inner_text() == trained
+    page.get_by_role("button", name="cross, layer 3, head 3", exact=True).press("Enter")
+    assert output.inner_text() == trained
+    page.get_by_role("checkbox").press("Space")
+    assert "only head 3 is on" in page.locator(".says").inner_text()
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    page.close()
 
 
 @pytest.mark.parametrize(
