@@ -17,7 +17,7 @@ from results.provenance import ROOT
 from transformer_lite import Translator
 from transformer_lite.runs.files import write_whole
 from transformer_lite.tokenizer import EOS
-from transformer_lite_book.live import SOURCES
+from transformer_lite_book.live_figures import SOURCES
 
 PARTS = 20
 """Steps of r from 0 to 1."""

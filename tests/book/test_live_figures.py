@@ -16,7 +16,7 @@ from results.live_sweeps import attention_sublayers, faded_encoder, without_head
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
 from transformer_lite.tokenizer import EOS
-from transformer_lite_book.live import MODULES, SOURCES, live_figure, stored
+from transformer_lite_book.live_figures import MODULES, SOURCES, live_figure, stored_sweep
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
@@ -66,7 +66,7 @@ def test_numbers_are_written_as_python_writes_them():
     ]
 
 
-FADED = stored("residual")
+FADED = stored_sweep("residual")
 
 
 def test_the_residual_shows_what_the_encoder_computes():
@@ -94,7 +94,7 @@ def test_the_residual_shows_what_the_encoder_computes():
     assert not any(word["isNew"] for word in found[2]["words"])
 
 
-SWITCHED = stored("heads")
+SWITCHED = stored_sweep("heads")
 
 
 def test_heads_that_are_off_change_what_the_package_changes():
