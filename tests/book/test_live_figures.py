@@ -12,8 +12,11 @@ import torch
 from javascript import run_javascript
 from playwright.sync_api import sync_playwright
 
+from results.live_sweeps import attention_sublayers, faded_encoder, without_heads
+from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
-from transformer_lite_book.live import MODULES, SOURCES, live_figure
+from transformer_lite.tokenizer import EOS
+from transformer_lite_book.live_figures import MODULES, SOURCES, live_figure, stored_sweep
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
@@ -61,6 +64,122 @@ def test_numbers_are_written_as_python_writes_them():
     assert found == [
         f"{number:.2f}".replace("-", "\N{MINUS SIGN}") for number in numbers
     ]
+
+
+FADED = stored_sweep("residual")
+
+
+def test_the_residual_shows_what_the_encoder_computes():
+    states = [{"sentence": 2, "part": part} for part in (0, 9, 20)]
+    found = run_javascript(
+        "return given.states.map((state) => residual.compute(state, given.data));",
+        {"states": states, "data": FADED},
+        [SOURCES / "residual.js"],
+    )
+    translator = Translator.load("multi30k_en_de", device="cpu")
+    encoder, source = translator.model.encoder, FADED["sentences"][2]["source"]
+    ids = torch.tensor([[*translator.tokenizer.encode(source), EOS]])
+    mask = torch.ones(1, 1, 1, ids.size(1), dtype=torch.bool)
+    for state, one in zip(states, found, strict=True):
+        encoder.forward = faded_encoder(encoder, state["part"] / 20)
+        with torch.inference_mode():
+            top = encoder(ids, mask)[0]
+        own = (top - top.mean(0)).norm() / top.norm()
+        assert one["share"] == pytest.approx(own.item(), abs=0.002)
+        unit = torch.nn.functional.normalize(top, dim=-1)
+        apart = torch.tensor(one["cosines"]) - 100 * (unit @ unit.T).flatten()
+        assert apart.abs().max() < 1
+        text = translator.translate(source)
+        assert " ".join(word["word"] for word in one["words"]) == text
+    assert not any(word["isNew"] for word in found[2]["words"])
+
+
+SWITCHED = stored_sweep("heads")
+
+
+def test_heads_that_are_off_change_what_the_package_changes():
+    chosen = {"sentence": 0, "row": 8, "head": 1}
+    states = [chosen | {"alone": False}, chosen | {"alone": True}]
+    states += [chosen | {"head": None, "alone": False}, chosen | {"row": None}]
+    found = run_javascript(
+        "return given.states.map((state) => heads.compute(state, given.data));",
+        {"states": states, "data": SWITCHED},
+        [SOURCES / "heads.js"],
+    )
+    translator = Translator.load("tatoeba_en_de", device="cpu")
+    sublayers = attention_sublayers(translator.model)
+    assert [*sublayers] == SWITCHED["rows"]
+    source = SWITCHED["sentences"][0]["source"]
+    for one, off in zip(found, [{1}, {0, *range(2, 8)}, {*range(8)}, {}], strict=True):
+        with without_heads(sublayers["cross, layer 3"], off):
+            text = translator.translate(source)
+        assert " ".join(word["word"] for word in one["words"]) == text
+        assert one["isTrained"] == (not off)
+    assert sum(map(sum, found[0]["damage"])) == found[0]["harmful"] == 3
+
+
+def test_heads_are_switched_by_keyboard_after_a_guess(browser):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content(live_figure("heads", SWITCHED).data)
+    assert page.get_by_role("button", name="cross, layer 3").count() == 0
+    page.get_by_role("button", name="20", exact=True).press("Enter")
+    assert "3 times" in page.locator(".predict").inner_text()
+    output = page.locator(".output")
+    trained = output.inner_text()
+    for name in ("cross, layer 3", "cross, layer 3, head 2"):
+        node = page.get_by_role("button", name=name, exact=True)
+        node.press("Enter")
+        assert output.inner_text() != trained
+        node.press("Enter")  # again: on
+        assert output.inner_text() == trained
+    page.get_by_role("button", name="cross, layer 3, head 3", exact=True).press("Enter")
+    assert output.inner_text() == trained
+    page.get_by_role("checkbox").press("Space")
+    assert "only head 3 is on" in page.locator(".says").inner_text()
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "new"),
+    [
+        ("a b c", "a b c", ""),
+        ("a b c", "a x c", "x"),
+        ("a b c", "b c d", "d"),
+        ("a b a", "a a b", "a"),
+        ("a", "x y", "x y"),
+        ("", "x", "x"),
+    ],
+)
+def test_words_that_changed_are_those_of_no_common_part(old, now, new):
+    found = run_javascript(
+        "return live.changedWords(given[0], given[1]);",
+        [old.split(), now.split()],
+        [SOURCES / "live.js"],
+    )
+    assert [word["word"] for word in found] == now.split()
+    assert [word["word"] for word in found if word["isNew"]] == new.split()
+
+
+def test_the_residual_fades_by_keyboard_after_a_guess(browser):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content(live_figure("residual", FADED).data)
+    slider = page.get_by_role("slider", name="r")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    page.get_by_role("button", name="Tell me").press("Enter")
+    assert page.locator("mark").count() == 0
+    slider.focus()
+    page.keyboard.press("Home")
+    assert page.locator(".output").inner_text().strip() == "Auf einer Mauer."
+    assert "On a wall" in page.locator(".live-figure").inner_text()
+    assert page.locator("mark").count() == 3
+    page.get_by_role("combobox").select_option("1")
+    page.get_by_role("button", name="Reset").press("Enter")
+    assert "roten Ball" in page.locator(".output").inner_text()
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    page.close()
 
 
 @pytest.mark.parametrize("name", [*MODULES])

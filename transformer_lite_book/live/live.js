@@ -12,6 +12,24 @@ export function format(number, digits) {
 export const vector = (numbers, digits = 1) =>
   `(${numbers.map((number) => format(number, digits).replace(/\.0+$/, "")).join(", ")})`;
 
+/* Which words of a new sentence are not in the old one, in this order. */
+export function changedWords(old, now) {
+  const common = old.map(() => now.map(() => 0)); // longest common parts from here on
+  const at = (i, j) => common[i]?.[j] ?? 0;
+  for (let i = old.length - 1; i >= 0; i--) {
+    for (let j = now.length - 1; j >= 0; j--) {
+      common[i][j] = old[i] === now[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+    }
+  }
+  let i = 0;
+  return now.map((word, j) => {
+    while (i < old.length && old[i] !== word && at(i + 1, j) === at(i, j)) i++;
+    const isNew = old[i] !== word;
+    if (!isNew) i++;
+    return { word, isNew };
+  });
+}
+
 /* The state of a figure, and what is drawn again when it changes. */
 export class Figure {
   constructor(root, start) {

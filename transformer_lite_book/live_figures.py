@@ -5,7 +5,7 @@ and a page without scripts show the picture. In the book, in Jupyter and in Cola
 script hides it and draws the same with controls. Nothing is loaded from elsewhere.
 
 Paper: Figures 1–5
-Chapter: 03_2_1_scaled_dot_product_attention
+Chapter: 03_1_encoder_and_decoder_stacks, 03_2_2_multi_head_attention
 Tests: tests/book/test_live_figures.py
 """
 
@@ -18,9 +18,14 @@ from IPython.display import HTML
 
 from transformer_lite.page import script_of
 
-MODULES = {"query": ("transformer.js",)}
+MODULES = {"query": ("transformer.js",), "residual": (), "heads": ()}
 """The figures, each with the modules of the model's page that it computes with."""
-SOURCES = Path(__file__).parent
+SOURCES = Path(__file__).parent / "live"
+
+
+def stored_sweep(name: str) -> dict[str, Any]:
+    """Return what a figure shows at each place of its controls, computed beforehand."""
+    return json.loads((SOURCES / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def live_figure(name: str, data: Mapping[str, Any]) -> HTML:

@@ -1,0 +1,92 @@
+/* Fade the residual (Section 3.1). The encoder of a trained translator adds only a part r
+   of x to each sub-layer's output: what becomes of its translation? */
+
+import { make } from "../../transformer_lite/page/dom.js";
+import { changedWords, Figure, format, predict } from "./live.js";
+
+export const START = { sentence: 0, part: 20 };
+
+/* Everything that the figure shows.
+   data  for each sentence its tokens, the outputs that occur, and for each of 21 values
+         of r, from 0 to 1, the output, the cosines of all tokens and their own share */
+export function compute({ sentence, part }, { sentences }) {
+  const { source, tokens, outputs, steps } = sentences[sentence];
+  const { output, cosines, share } = steps[part];
+  const trained = outputs[steps.at(-1).output];
+  return {
+    r: part / 20,
+    source,
+    tokens,
+    words: changedWords(trained.text.split(" "), outputs[output].text.split(" ")),
+    gloss: outputs[output].gloss,
+    cosines,
+    share,
+  };
+}
+
+export function build(root, data) {
+  const figure = new Figure(root, START);
+  const now = () => compute(figure.state, data);
+
+  predict(root, {
+    question: "The encoder normalizes r · x + Sublayer(x), with r = 1. You lower r. Where does the German sentence change first?",
+    options: ["At once, at 0.95", "Near 0.75", "Not before 0.5"],
+    answer: "Not before 0.5",
+    because: "Move the slider and see how the sentence ends.",
+  }, () => (panel.hidden = false));
+  const panel = make(root, "div", { hidden: "" });
+
+  const chooser = make(make(panel, "label", { class: "choice" }, "sentence "), "select");
+  data.sentences.forEach(({ source }, i) => make(chooser, "option", { value: i }, source));
+  chooser.addEventListener("change", () => figure.set({ sentence: Number(chooser.value) }));
+  const controls = make(panel, "div", { class: "controls wide" });
+  figure.slider(controls, "r", {
+    min: 0, max: 20,
+    get: ({ part }) => part,
+    set: (part) => ({ part }),
+    shown: (part) => format(part / 20, 2),
+  });
+  figure.reset(controls);
+
+  const text = make(panel, "p", { class: "output", lang: "de" });
+  const gloss = make(panel, "p", { class: "axis" });
+  const views = make(panel, "div", { class: "views" });
+  const map = make(views, "div", { class: "map", "aria-hidden": "true" });
+  const note = make(views, "div");
+  figure.onChange(({ sentence }) => {
+    chooser.value = sentence;
+    const shown = now();
+    text.textContent = "";
+    for (const { word, isNew } of shown.words) {
+      make(text, isNew ? "mark" : "span", {}, word);
+      text.append(" ");
+    }
+    gloss.textContent = `In English: ${shown.gloss}`;
+    drawMap(map, shown);
+  });
+  figure.say(note, () => {
+    const { r, share, words } = now();
+    const changed = words.filter(({ isNew }) => isNew).length;
+    return (
+      `With r = ${format(r, 2)}, the tokens' own share at the top is ${format(share, 2)}, and ` +
+      `${changed ? `${changed} of ${words.length} words are other ones` : "no word has changed"}.`
+    );
+  });
+  make(note, "p", {},
+    "Each square compares two tokens of the English sentence after the last encoder layer: the fuller, the more alike (empty: a cosine of 0 or less). The more alike all are, the less the decoder can tell them apart.");
+  make(note, "p", { class: "axis" }, "The model was trained with r = 1 and has never seen another.");
+  figure.show();
+}
+
+/* The cosines of all pairs of tokens, in percent, as squares. */
+function drawMap(parent, { tokens, cosines }) {
+  parent.textContent = "";
+  parent.style.gridTemplateColumns = `max-content repeat(${tokens.length}, 1fr)`;
+  tokens.forEach((token, row) => {
+    make(parent, "span", { class: "token" }, token);
+    tokens.forEach((_, column) => {
+      const cosine = cosines[row * tokens.length + column];
+      make(parent, "i", { style: `opacity: ${Math.max(cosine, 0) / 100}` });
+    });
+  });
+}
