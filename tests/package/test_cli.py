@@ -378,7 +378,7 @@ def test_evaluate_notes_that_a_corpus_is_another(begun, data, tmp_path, capsys):
         ("--data nowhere", "nowhere: no such folder in {folder}; make it with"),
         ("--json {folder}/text/x.json", "x.json: cannot be written"),
         ("--translations {folder}", "{folder}: a folder; give the name of a file"),
-        ("--beam 0", "beam_size = 0 is impossible; give 1 to 1000"),
+        ("--beam 0", "beam_size = 0 is impossible; give 1 to 1,000"),
     ],
 )
 def test_evaluate_refuses_before_all_the_work(
