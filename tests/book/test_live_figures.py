@@ -16,7 +16,12 @@ from results.live_sweeps import attention_sublayers, faded_encoder, without_head
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
 from transformer_lite.tokenizer import EOS
-from transformer_lite_book.live_figures import MODULES, SOURCES, live_figure, stored_sweep
+from transformer_lite_book.live_figures import (
+    MODULES,
+    SOURCES,
+    live_figure,
+    stored_sweep,
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
