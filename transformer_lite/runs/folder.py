@@ -52,6 +52,8 @@ class RunFolder:
         """Held by the process that trains."""
         self.checkpoints = path / "checkpoints"
         """Weights, and what training needs to resume."""
+        self.checksums = path / "checkpoints.json"
+        """What the checkpoints' files were when they were saved."""
         self.average = self.checkpoints / "average.safetensors"
         """The mean of the last checkpoints."""
         self.best = self.checkpoints / "best.safetensors"
@@ -62,7 +64,7 @@ class RunFolder:
         mark = EXTRA if extra else ""
         return self.checkpoints / f"step-{step:08d}{mark}.safetensors"
 
-    def resumable_checkpoints(self) -> list[Path]:
+    def all_checkpoints(self) -> list[Path]:
         """List the weights of every checkpoint, also extra ones, the oldest first."""
         paths = self.checkpoints.glob("step-*")
         found = [path for path in paths if CHECKPOINT.fullmatch(path.name)]
@@ -70,11 +72,11 @@ class RunFolder:
 
     def step_checkpoints(self) -> list[Path]:
         """List the weights of every regular checkpoint, the oldest first."""
-        return [path for path in self.resumable_checkpoints() if EXTRA not in path.name]
+        return [path for path in self.all_checkpoints() if EXTRA not in path.name]
 
     def steps_taken(self) -> int:
         """Return the step of the newest checkpoint; 0 without one."""
-        paths = self.resumable_checkpoints()
+        paths = self.all_checkpoints()
         return step_of(paths[-1]) if paths else 0
 
     def recipe(self) -> Recipe:
@@ -127,7 +129,7 @@ class RunFolder:
         Raises:
             ValueError: There is none.
         """
-        newest_first = reversed(self.resumable_checkpoints())
+        newest_first = reversed(self.all_checkpoints())
         for path in (self.average, self.best, *newest_first):
             if path.exists():
                 return path

@@ -16,6 +16,9 @@ SECONDS = 60
 """From one line in a file to the next."""
 LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
 
+UNREAD = suppress(OSError, RuntimeError, ValueError)
+"""Goes on where nobody reads: the disk is full, the pipe closed, a signal in between."""
+
 
 class Progress(tqdm):
     """tqdm's bar on a terminal, else a line a minute; and nothing of quick work."""
@@ -28,11 +31,13 @@ class Progress(tqdm):
 
     def display(self, *given: Any, **options: Any) -> None:
         """Draw the bar; in a file write a line, if a minute has passed."""
-        if self.fp.isatty():
-            super().display(*given, **options)
-        elif time.monotonic() >= self._due:
-            self._due = time.monotonic() + SECONDS
-            self.fp.write(self.format_meter(**self.format_dict | {"bar_format": LINE}))
+        with UNREAD:
+            if self.fp.isatty():
+                super().display(*given, **options)
+            elif time.monotonic() >= self._due:
+                self._due = time.monotonic() + SECONDS
+                line = self.format_dict | {"bar_format": LINE}
+                self.fp.write(self.format_meter(**line))
 
     def clear(self, *given: Any, **options: Any) -> None:
         """Remove the bar for a message; what is in a file stays."""
@@ -43,7 +48,8 @@ class Progress(tqdm):
         """End the bar's line; in a file there is none."""
         if not self.disable and not self.fp.isatty():
             self.sp = None  # tqdm takes this for a window, and writes nothing
-        super().close()
+        with UNREAD:
+            super().close()
 
 
 def tell(message: str) -> None:
@@ -53,5 +59,5 @@ def tell(message: str) -> None:
     goes on.
     """
     shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
-    with suppress(OSError, RuntimeError, ValueError):
+    with UNREAD:
         tqdm.write("".join(shown), file=sys.stderr)

@@ -9,6 +9,7 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/package/training/test_checkpoint.py
 """
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from transformer_lite.config import TrainConfig
 from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.runs.files import sha256_of, write_whole
 from transformer_lite.runs.folder import RunFolder, step_of, training_path
-from transformer_lite.runs.metrics import Metrics
 from transformer_lite.runs.weights import (
     average,
     load_weights,
@@ -84,6 +84,10 @@ class TrainingState:
         save_training(training_path(path), training)
         save_weights(path, weights_of(self.model))
         prune(folder, path, self.config.average_checkpoints)
+        known = recorded_checksums(folder) | {path.name: checksums(path)}
+        kept = {path.name for path in folder.all_checkpoints()}
+        text = json.dumps({name: known[name] for name in known if name in kept})
+        write_whole(folder.checksums, lambda partial: partial.write_text(text))
 
     def resume(self, folder: RunFolder, processes: Processes = ONE_CPU) -> None:
         """Resume from the newest checkpoint, if there is one.
@@ -105,7 +109,14 @@ class TrainingState:
         path = folder.checkpoints / newest
         with processes.all_or_none():
             self._load(path)
-            read = [sha256_of(file) for file in (path, training_path(path))]
+            read = checksums(path)
+            # A run that was killed at once has not recorded its last checkpoint.
+            saved = recorded_checksums(folder).get(path.name, read)
+            if processes.rank == 0 and saved != read:
+                raise ValueError(
+                    f"{path}: it or its .training.pt has changed since it was saved; "
+                    f"{remedy_of_damage(path)}"
+                )
         if any(other != read for other in processes.gather(read)):
             raise ValueError(
                 f"{path}: not the same file for every process; give all machines one "
@@ -117,9 +128,14 @@ class TrainingState:
         load_weights(self.model, path)
         try:
             self.step, self.best_loss = training["step"], training["best_loss"]
+            if self.step != step_of(path):
+                raise ValueError("the state of another step")
             self.position = DataPosition(*training["position"])
             self.skipped = training["skipped"]
             self.optimizer.load_state_dict(training["optimizer"])
+            for parameter, moments in self.optimizer.state.items():
+                if moments["exp_avg"].shape != parameter.shape:  # PyTorch would crash
+                    raise ValueError("the moments of another model")
             self.schedule = self._schedule()
             if training["scaler"]:  # empty where the precision was not fp16
                 self.scaler.load_state_dict(training["scaler"])
@@ -175,43 +191,59 @@ def prune(folder: RunFolder, newest: Path, keep: int) -> None:
     saved = folder.step_checkpoints()
     regular = [path for path in saved if step_of(path) <= step_of(newest)]
     kept = list(dict.fromkeys([*regular[-max(keep, RESUMABLE) :], newest]))
-    for path in set(folder.resumable_checkpoints()) - set(kept):
+    for path in set(folder.all_checkpoints()) - set(kept):
         path.unlink()
     resumable = {training_path(path) for path in kept[-RESUMABLE:]}
     for path in set(folder.checkpoints.glob("*.training.pt")) - resumable:
         path.unlink()
 
 
+def checksums(weights: Path) -> list[str]:
+    """Return the SHA-256 of both files of a checkpoint."""
+    return [sha256_of(file) for file in (weights, training_path(weights))]
+
+
+def recorded_checksums(folder: RunFolder) -> dict[str, list[str]]:
+    """Return the checksums that checkpoints had when they were saved, by name.
+
+    Raises:
+        ValueError: The record is damaged.
+    """
+    if not folder.checksums.exists():
+        return {}
+    try:
+        return dict(json.loads(folder.checksums.read_text("utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{folder.checksums}: damaged ({error}); delete it: it only says whether "
+            "checkpoints have changed"
+        ) from error
+
+
 def newest_complete(folder: RunFolder) -> str | None:
     """Return the name of the newest checkpoint that training can resume from.
 
-    Without one, a run may begin: a new one, or one that was killed too early to have a
-    checkpoint. Its folder for them is there before its first step, and with its first
-    validation, at the latest, it saves the best weights and then a checkpoint.
+    Without one a run may begin: a new one, or one that was killed before it had saved
+    more than its best weights.
 
     Raises:
         ValueError: The run had checkpoints, and none is left to resume from.
     """
-    saved = folder.resumable_checkpoints()
+    saved = folder.all_checkpoints()
     complete = [path for path in saved if training_path(path).exists()]
     if complete:
         return complete[-1].name
-    weights = set(folder.checkpoints.glob("*.safetensors"))
-    records = Metrics(folder.path).read()
-    validated = [record["step"] for record in records if "valid_loss" in record]
-    if records and folder.checkpoints.is_dir() and weights <= {folder.best}:
-        if not validated or records[-1]["step"] == validated[0]:
-            return None
-    if weights:
+    had_checkpoints = folder.checksums.exists()
+    weights = {*folder.checkpoints.glob("*.safetensors")}
+    if weights - {folder.best} or (weights and had_checkpoints):
         raise ValueError(
             f"{folder.checkpoints}: has weights, but no step-….training.pt to resume "
             "from; train on from these weights in another --out, with --begin-with "
             f"{folder.path}"
         )
-    if records:
+    if had_checkpoints:
         raise ValueError(
-            f"{folder.checkpoints}: no checkpoint is left of a run of "
-            f"{records[-1]['step']} steps; bring them back, give another --out, or "
-            f"delete {folder.metrics} to begin again"
+            f"{folder.checkpoints}: none of the checkpoints is left that "
+            f"{folder.checksums.name} names; bring them back, or give another --out"
         )
     return None

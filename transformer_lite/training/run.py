@@ -219,7 +219,8 @@ def _open_run(
         folder.corpus: _to_json(record),
     }
     delete_partial(folder.checkpoints, "step-*", "best.*")
-    delete_partial(folder.path, folder.metrics.name, *(path.name for path in contents))
+    own = [folder.metrics, folder.checksums, *contents]
+    delete_partial(folder.path, *(path.name for path in own))
     for path, content in contents.items():
         write_whole(path, partial(Path.write_bytes, data=content))
 
@@ -227,7 +228,10 @@ def _open_run(
 def _data_of(corpus: PreparedCorpus) -> dict[str, Any]:
     """Return what must not change in the data of a run."""
     pairs, fingerprint = corpus.sizes["train"], corpus.fingerprint
-    return {"corpus": corpus.name, "pairs": pairs, "fingerprint": fingerprint}
+    sums = corpus.sha256.items()
+    valid = {name: sum_ for name, sum_ in sums if name.startswith("valid.")}
+    data = {"corpus": corpus.name, "pairs": pairs, "fingerprint": fingerprint}
+    return data | {"valid_sha256": valid}
 
 
 def _require_same_run(
@@ -238,15 +242,20 @@ def _require_same_run(
     is_same = _data_of(corpus).items() <= before.items()
     if not is_same or _vocabulary_of(folder) != vocabulary:
         raise ValueError(
-            f"{folder.path}: holds a run on other training data, or with another "
+            f"{folder.path}: holds a run on other data, or with another "
             f"tokenizer.model, than {corpus.folder} has now; give another --out, "
             "or the data that it began with"
         )
     began_with = before.get("begin_with", {}).get("run")
-    if recipe.begin_with != began_with:
+    if (began_with and Path(began_with).resolve()) != (
+        recipe.begin_with and Path(recipe.begin_with).resolve()
+    ):
+        remedy = "give no --begin-with"
+        if began_with:
+            remedy = f"give --begin-with {began_with}, which may be gone by now"
         raise ValueError(
-            f"{folder.path}: did not begin with {recipe.begin_with}; give another "
-            f"--out, or --begin-with {began_with}, which need not be there any more"
+            f"{folder.path}: began with {began_with or 'weights of its own'}; "
+            f"{remedy}, or another --out"
         )
     if recipe.train.max_steps < folder.steps_taken():
         raise ValueError(
@@ -306,7 +315,7 @@ def _require_memory(
     config: ModelConfig,
     device: torch.device,
 ) -> None:
-    """Check that the weights, their gradients and Adam's moments fit into memory."""
+    """Check the weights, their gradients and Adam's moments against all the memory."""
     with torch.device("meta"):  # where tensors have a shape and no numbers
         model = new_model(config)
     parameters = sum(tensor.numel() for tensor in model.parameters())

@@ -325,7 +325,7 @@ class Trainer:
             # Before the checkpoint, which knows their loss: a run that is killed in
             # between takes the steps since the last checkpoint again.
             save_weights(self.folder.best, weights_of(self.model))
-            if not self.folder.resumable_checkpoints():
+            if not self.folder.all_checkpoints():
                 self.state.save(self.folder, extra=True)  # or they would stand alone
 
     def _samples(self) -> dict[str, Any]:

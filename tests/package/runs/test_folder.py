@@ -15,7 +15,7 @@ def test_a_half_written_file_is_no_checkpoint(tmp_path):
     for path in (*paths, extra, half, folder.best):
         path.write_bytes(b"weights")
     assert folder.step_checkpoints() == paths
-    assert folder.resumable_checkpoints() == [*paths[:2], extra, *paths[2:]]
+    assert folder.all_checkpoints() == [*paths[:2], extra, *paths[2:]]
     assert folder.steps_taken() == 123_456_789
 
 

@@ -2,10 +2,11 @@
 
 import io
 
+import pytest
 from tqdm import tqdm
 
 from transformer_lite.runs import progress
-from transformer_lite.runs.progress import Progress
+from transformer_lite.runs.progress import Progress, tell
 
 
 class Terminal(io.StringIO):
@@ -39,3 +40,23 @@ def test_a_terminal_gets_a_bar():
     shown = written(Terminal())
     assert "\r100%|" in shown
     assert shown.count("\n") == 2
+
+
+class Full(io.StringIO):
+    """A file on a full disk."""
+
+    def write(self, _):
+        raise OSError("No space left on device")
+
+
+class FullTerminal(Full, Terminal):
+    pass
+
+
+@pytest.mark.parametrize("stream", [Full, FullTerminal])
+def test_no_work_ends_where_nobody_can_read_of_it(monkeypatch, stream):
+    monkeypatch.setattr(progress, "SECONDS", 0)
+    monkeypatch.setattr("sys.stderr", stream())
+    with Progress(range(30), file=stream()) as work:
+        assert sum(1 for _ in work) == 30
+    tell("half of it")

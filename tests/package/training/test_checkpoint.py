@@ -115,6 +115,43 @@ def test_a_foreign_training_state_is_named(tmp_path):
         trainer_of(tmp_path).train()
 
 
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state | {"step": 2},
+        lambda state: state | {"best_loss": 1.0},
+        lambda state: state | {"position": (0, 1, 2)},
+        lambda state: state["optimizer"]["state"][0].update(exp_avg=torch.zeros(3)),
+    ],
+    ids=["another step", "another loss", "no position", "moments of another model"],
+)
+def test_a_changed_training_state_is_named(tmp_path, change, is_recorded):
+    train(tmp_path, max_steps=3)
+    path = tmp_path / "checkpoints" / "step-00000003.training.pt"
+    state = load_training(path)
+    save_training(path, change(state) or state)
+    if not is_recorded:
+        RunFolder(tmp_path).checksums.unlink()
+        if load_training(path)["best_loss"] == 1.0:
+            return  # it cannot be known
+    with pytest.raises(
+        ValueError, match=r"step-00000003\..*; no other takes its place"
+    ):
+        trainer_of(tmp_path).train()
+
+
+@pytest.mark.parametrize("kind", [".safetensors", ".training.pt"])
+def test_one_flipped_bit_of_a_checkpoint_is_noticed(tmp_path, kind):
+    train(tmp_path, max_steps=6)
+    path = tmp_path / "checkpoints" / f"step-00000006{kind}"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"0006\..*: .*delete step-00000006"):
+        trainer_of(tmp_path).train()
+
+
 def test_a_run_does_not_resume_from_another_models_checkpoint(tmp_path, monkeypatch):
     interrupt(tmp_path, monkeypatch, 5, "crash", d_ff=13)
     message = r"step-00000003\.safetensors: .*\[13\] in the file"
@@ -177,6 +214,6 @@ def test_a_run_may_end_where_a_signal_stopped(tmp_path, monkeypatch, step, avera
     stopped = read_weights(folder.weights_after(step, extra=True))
     train(tmp_path, max_steps=step)
     paths = [folder.weights_after(number) for number in averaged]
-    assert folder.resumable_checkpoints() == paths
+    assert folder.all_checkpoints() == paths
     assert same_weights(read_weights(paths[-1]), stopped)
     assert same_weights(read_weights(folder.average), average(paths))

@@ -100,7 +100,7 @@ def stopped_by_the_second(processes, out):
             before_step(patch, 3, send(signal.SIGTERM))
         made = trainer_of(processes, out)
         finished = made.train()
-    left_with = [path.name for path in RunFolder(out).resumable_checkpoints()]
+    left_with = [path.name for path in RunFolder(out).all_checkpoints()]
     processes.gather(None)
     if processes.rank == 0:
         shutil.copytree(out, out.with_name("stopped"))
@@ -131,7 +131,7 @@ def mistakes_of_one(processes, results):
     found = {"missing": mistake(trainer_of(processes, own).train)}
     if not first:
         shutil.copytree(stopped, own)
-        (newest,) = RunFolder(own).resumable_checkpoints()
+        (newest,) = RunFolder(own).all_checkpoints()
         weights.save_weights(newest, weights.weights_of(some_model().model))
     found["different"] = mistake(trainer_of(processes, own).train)
     return found

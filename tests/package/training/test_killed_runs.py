@@ -225,6 +225,6 @@ def test_a_signal_stops_both_processes_with_a_checkpoint(launch, tmp_path, to):
     assert "stopped; the same command resumes the run" in log
     assert "lost another process" not in log
     assert "resuming after step" not in log, "torchrun restarted it"
-    newest = RunFolder(tmp_path / "run").resumable_checkpoints()[-1]
+    newest = RunFolder(tmp_path / "run").all_checkpoints()[-1]
     is_regular = int(newest.name[5:13]) % 5 == 0
     assert newest.stem.endswith(".extra") != is_regular

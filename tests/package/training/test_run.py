@@ -1,5 +1,6 @@
 """A run is put together from a recipe, and resumes only if it is the same."""
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -205,19 +206,22 @@ def test_a_run_killed_before_its_first_regular_checkpoint_goes_on(
 
 
 @pytest.mark.parametrize("how", ["folder", "files"])
-def test_a_run_whose_checkpoints_are_gone_is_not_overwritten(recipe, out, how):
-    train_recipe(recipe, out)
+def test_a_run_whose_checkpoints_are_gone_is_not_overwritten(
+    recipe, out, how, monkeypatch
+):
+    with monkeypatch.context() as patch:  # before its first validation
+        before_step(patch, 4, crash)
+        with pytest.raises(Crash):
+            train_recipe(changed(recipe, "train", checkpoint_every=1), out)
     for path in RunFolder(out).checkpoints.iterdir():
         path.unlink()
     if how == "folder":
         RunFolder(out).checkpoints.rmdir()
     before = contents(out)
-    message = r"no checkpoint is left of a run of 4 steps; .* or delete .*metrics.jsonl"
+    message = r"none of the checkpoints is left that checkpoints\.json names; bring"
     with pytest.raises(ValueError, match=message):
         train_recipe(recipe, out)
     assert contents(out) == before
-    RunFolder(out).metrics.unlink()
-    assert train_recipe(recipe, out)
 
 
 def test_a_run_killed_before_any_checkpoint_begins_again_if_it_is_the_same(
@@ -266,16 +270,29 @@ def test_a_run_begins_with_the_weights_of_another_and_records_which(
     assert RunFolder(out).training_data()["begin_with"] == record
     # It is the same run, whether these weights are there or not.
     more = changed(tuned, "train", max_steps=5)
-    assert train_recipe(more, out)
+    again = replace(more, begin_with=f"{trained}/../{trained.name}/")
+    assert train_recipe(again, out)
     shutil.rmtree(trained)
     assert train_recipe(changed(more, "train", max_steps=6), out)
     assert RunFolder(out).training_data()["begin_with"] == record
 
 
+def test_a_run_does_not_resume_with_other_validation_data(recipe, out, tmp_path):
+    train_recipe(recipe, out)
+    data = shutil.copytree(recipe.data, tmp_path / "other")
+    summary = json.loads((data / "corpus.json").read_text())
+    text = data / "valid.src.txt"
+    text.write_bytes(text.read_bytes()[::-1])
+    summary["sha256"][text.name] = sha256_of(text)
+    (data / "corpus.json").write_text(json.dumps(summary))
+    with pytest.raises(ValueError, match="run: holds a run on other data, or with"):
+        train_recipe(replace(recipe, data=data), out)
+
+
 def test_a_run_does_not_resume_with_other_initial_weights(recipe, trained, out):
     train_recipe(recipe, out)
     before = contents(out)
-    message = r"run: did not begin with .*first; give another .*--begin-with None, "
+    message = r"run: began with weights of its own; give no --begin-with, or another"
     with pytest.raises(ValueError, match=message):
         train_recipe(replace(recipe, begin_with=str(trained)), out)
     assert contents(out) == before
@@ -364,7 +381,7 @@ def test_a_run_resumes_with_what_costs_nothing(
 def test_a_run_does_not_resume_on_other_data(recipe, data, out):
     train_recipe(recipe, out)
     before = contents(out)
-    message = r"run: .*other training data, .*other has now"
+    message = r"run: .*other data, .*other has now"
     with pytest.raises(ValueError, match=message):
         train_recipe(replace(recipe, data=data / "other"), out)
     assert contents(out) == before
