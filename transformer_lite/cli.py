@@ -425,7 +425,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if os.environ.get(DEBUG) or not _is_for_users(error):
             raise
-        tell(f"{program}: error: {error or 'out of memory'}")
+        tell(f"{program}: error: {_message_of(error)}")
         sys.exit(2)
 
 
@@ -529,6 +529,13 @@ def _is_for_users(error: Exception) -> bool:
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     module = frame.f_globals["__name__"]
     return isinstance(error, ValueError) and module.startswith("transformer_lite")
+
+
+def _message_of(error: Exception) -> str:
+    """Return what to tell; what the system says of a file is no sentence of ours."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}; check its path and permissions"
+    return str(error) or "out of memory"
 
 
 def _exit_with_usage(usage: str, asked_for: bool) -> None:

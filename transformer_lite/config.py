@@ -258,7 +258,7 @@ def load_recipe(recipe: str | Path) -> Recipe:
             f'"{recipe}": no such recipe; give one of {", ".join(RECIPE_NAMES)}, or '
             f"the path of a .toml file{hint}"
         ) from None
-    except ValueError as error:  # neither UTF-8 nor TOML
+    except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML
         raise ValueError(f"{path}: not a TOML file: {error}") from error
     try:
         return recipe_from_dict(tables)

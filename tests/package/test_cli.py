@@ -420,6 +420,24 @@ def test_a_run_that_is_not_whole_is_named(begun, capsys, stdin, verb):
     assert re.search(rf"{begun / 'checkpoints'}: .*checkpoint.*;", shown)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json",
+        "corpus.json",
+        "tokenizer.model",
+        "checkpoints/average.safetensors",
+    ],
+)
+def test_what_the_system_refuses_to_read_is_named(begun, capsys, name):
+    path = begun / name
+    path.unlink(missing_ok=True)
+    path.symlink_to(path.name)
+    remedy = "Too many levels of symbolic links; check its path and permissions\n"
+    words = ["--weights", path] if path.suffix == ".safetensors" else []
+    assert f"error: {path}: {remedy}" in fails(capsys, "evaluate", begun, *words)
+
+
 def test_the_n_best_are_written_with_their_scores(trained, capsys, stdin):
     stdin(b"the red dog\n\n")
     run("translate", trained, "--n-best", 2, "--beam", 3)

@@ -155,6 +155,7 @@ WRONG_RECIPES = {
         "train.max_steps = 0 .*give 1 to",
     ),
     "not TOML": ("data = ", "not a TOML file"),
+    "too deep": (f"data = {'[' * 200_000}", "not a TOML file"),
     "not UTF-8": (b'data = "\xff"', "not a TOML file: .*utf-8"),
 }
 

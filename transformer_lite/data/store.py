@@ -5,7 +5,6 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/package/data/test_store.py
 """
 
-import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer_lite.batching import Sequences
-from transformer_lite.runs.files import require_readable, sha256_of
+from transformer_lite.runs.files import read_json, require_readable, sha256_of
 from transformer_lite.tokenizer import Tokenizer
 
 SIDES = ("src", "tgt")
@@ -77,21 +76,30 @@ class PreparedCorpus:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            summary = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-            source, target = summary["languages"]
-            self.name = str(summary["corpus"])
-            """What corpus it is."""
-            self.sizes: dict[str, int] = dict(summary["pairs"])
-            """Number of pairs in each split."""
-            self.left_out: dict[str, int] = dict(summary["left_out"])
-            """Number of training pairs that were left out, for each problem."""
-            self.languages: tuple[str, str] = (source, target)
-            """Codes of the source's and the target's language; empty if unknown."""
-            self.fingerprint: str = summary["fingerprint"]
-            """A checksum of the training data's ids, equal for equal data."""
-            self.sha256: dict[str, str] = dict(summary["sha256"])
-            """Of every other file."""
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            match read_json(folder / "corpus.json"):
+                case {
+                    "corpus": str(name),
+                    "languages": [str(source), str(target)],
+                    "pairs": {"train": int()} as sizes,
+                    "left_out": dict(left_out),
+                    "fingerprint": str(fingerprint),
+                    "sha256": {"tokenizer.model": str(checksum)} as sha256,
+                }:
+                    self.name = name
+                    """What corpus it is."""
+                    self.sizes: dict[str, int] = sizes
+                    """Number of pairs in each split."""
+                    self.left_out: dict[str, int] = left_out
+                    """Number of training pairs that were left out, for each problem."""
+                    self.languages: tuple[str, str] = (source, target)
+                    """Codes of source and target language; empty if unknown."""
+                    self.fingerprint = fingerprint
+                    """A checksum of the training data's ids, equal for equal data."""
+                    self.sha256: dict[str, str] = sha256
+                    """Of every other file."""
+                case _:
+                    raise ValueError("a field is missing, or of another type")
+        except (FileNotFoundError, NotADirectoryError, ValueError) as error:
             if (folder / "config.json").exists():
                 problem = "a run; with --data name the folder that `prepare` wrote"
             elif not folder.exists():
@@ -105,7 +113,6 @@ class PreparedCorpus:
         self._intact: set[Path] = set()
         self.vocabulary = folder / "tokenizer.model"
         """The file of the vocabulary."""
-        checksum = self.sha256.get(self.vocabulary.name)
         self.tokenizer = Tokenizer.load(self.vocabulary, checksum)
 
     def ids(self, split: str) -> tuple[Sequences, Sequences]:

@@ -5,6 +5,7 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/package/runs/test_files.py
 """
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
 from tempfile import NamedTemporaryFile, TemporaryDirectory
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
@@ -34,7 +35,8 @@ def replacing(
     """Yield a file beside `path` to fill, and rename it to `path` at the end.
 
     Its name is new, so each writer has a file of its own, and what another or a killed
-    one has left stays. Where `path` is a link, the file it leads to is replaced.
+    one has left stays. Where `path` is a link, the file it leads to is replaced. A
+    file that was there passes its permissions on.
 
     Args:
         on_error: What becomes of the file, if it is not whole in the end.
@@ -45,10 +47,11 @@ def replacing(
     file = partial.open("xb")
     try:
         with file:
-            mode = partial.stat().st_mode
+            mode = (target if target.exists() else partial).stat().st_mode
+            partial.chmod(0o600)  # as that of safetensors is, which takes its place
             yield file
-        with partial.open("rb") as written:  # safetensors has put another file there,
-            os.fchmod(written.fileno(), mode)  # which only its owner may read
+        with partial.open("rb") as written:
+            os.fchmod(written.fileno(), mode)
             os.fsync(written.fileno())
         partial.replace(target)
     except BaseException:
@@ -103,17 +106,24 @@ def delete_partial(folder: Path, *names: str) -> None:
 
 
 def require_readable(path: Path) -> None:
-    """Check that a file can be read, so that nobody takes it for damaged.
+    """Raise an OSError unless a file can be read, so that none takes it for damaged."""
+    path.open("rb").close()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file.
 
     Raises:
-        OSError: It is missing, or the system refuses it.
+        ValueError: The file holds none.
+        OSError: It cannot be read.
     """
     try:
-        path.open("rb").close()
-    except OSError as error:
-        raise type(error)(
-            f"{path}: cannot be read ({_reason(error)}); check its permissions"
-        ) from error
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError(f"nested too deeply: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
+    return content
 
 
 def sha256_of(path: Path) -> str:
@@ -132,15 +142,16 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> N
         ValueError: A path is a folder, may not be written to, is read, or is named
             twice. Pipes and devices, in which nothing is lost, may be both.
     """
-    sources = [path.resolve() for path in inputs]
+    sources = [Path(os.path.realpath(path)) for path in inputs]
     targets: list[Path] = []
     for path in filter(None, outputs):
-        target = path.resolve()
+        target = Path(os.path.realpath(path))  # also of a link that leads in a circle
         for source in [] if is_stream(path) else sources:
             if target.is_relative_to(source):
-                raise ValueError(
-                    f"{path}: would overwrite an input, {source}; give another file"
-                )
+                problem = "would overwrite an input"
+                if target != source:
+                    problem = "lies in a folder that is read"
+                raise ValueError(f"{path}: {problem}, {source}; give another file")
         if target in targets and not is_stream(path):
             raise ValueError(f"{path}: named for two outputs; give each its own file")
         targets.append(target)
@@ -149,7 +160,6 @@ def require_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> N
 
 def require_writable(path: Path) -> None:
     """Check that a file can be written; errors are those of `require_outputs`."""
-    target = path.resolve()
     try:
         if path.is_dir() or path.is_block_device():
             kind = "folder" if path.is_dir() else "disk"
@@ -158,6 +168,9 @@ def require_writable(path: Path) -> None:
             if not os.access(path, os.W_OK):
                 raise PermissionError(EACCES, os.strerror(EACCES))
             return
+        with suppress(FileNotFoundError):
+            path.stat()  # refuses a link that leads in a circle
+        target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = {"prefix": f"{target.name}.", "suffix": PARTIAL, "dir": target.parent}
         with NamedTemporaryFile(**beside):

@@ -5,13 +5,13 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/package/runs/test_folder.py
 """
 
-import json
 import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from transformer_lite.config import Recipe, recipe_from_dict
+from transformer_lite.runs.files import read_json
 
 EXTRA = ".extra"
 """Mark in the name of a checkpoint between the regular ones, which is in no average."""
@@ -86,7 +86,7 @@ class RunFolder:
             ValueError: The folder holds no run, or its configuration is damaged.
         """
         try:
-            return recipe_from_dict(json.loads(self.config.read_text("utf-8")))
+            return recipe_from_dict(read_json(self.config))
         except FileNotFoundError:
             close = get_close_matches(str(self.path), MODEL_NAMES, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
@@ -99,7 +99,7 @@ class RunFolder:
                 f"{self.path}: a file; give the folder of a run, or after --weights a "
                 "checkpoint of it"
             ) from None
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise ValueError(
                 f"{self.config}: not a run's configuration ({error}); "
                 "restore it, or begin another run"
@@ -111,13 +111,14 @@ class RunFolder:
         Raises:
             ValueError: The record is damaged.
         """
-        if not self.corpus.exists():
-            return {"languages": ("", "")}
         try:
-            record = json.loads(self.corpus.read_text(encoding="utf-8"))
-            source, target = record["languages"]
-            return {**record, "languages": (source, target)}
-        except (ValueError, TypeError, KeyError) as error:
+            match record := read_json(self.corpus):
+                case {"languages": [str(source), str(target)]}:
+                    return {**record, "languages": (source, target)}
+            raise ValueError("no two languages")
+        except FileNotFoundError:
+            return {"languages": ("", "")}
+        except ValueError as error:
             raise ValueError(
                 f"{self.corpus}: not a record of a run's training data ({error}); "
                 "restore it, or begin another run"

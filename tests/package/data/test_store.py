@@ -53,7 +53,7 @@ def test_a_file_that_is_not_as_it_was_written_is_named(folder, name, change):
         read(folder, *({"train", "valid"} - {split}), kind)  # is not concerned
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "{}", "[]", '{"pairs": 3}'])
+@pytest.mark.parametrize("content", [None, "", "{", "{}", "[]", "[" * 200_000])
 def test_a_folder_that_is_no_prepared_corpus_is_named(tmp_path, content):
     if content is not None:
         (tmp_path / "corpus.json").write_text(content)
@@ -72,14 +72,27 @@ def test_what_the_system_refuses_to_read_is_not_called_damaged(folder, kind):
     path = folder / f"valid.src.{kind}"
     path.unlink()
     path.mkdir()
-    with pytest.raises(OSError, match=rf"src\.{kind}: cannot be read \(Is a dir"):
+    with pytest.raises(OSError, match=rf"Is a directory: .*src\.{kind}"):
         read(folder, "valid", kind)
 
 
-def test_data_without_checksums_is_to_be_prepared_again(folder):
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"corpus": None},
+        {"languages": [None, None]},
+        {"languages": [["a"], {}]},
+        {"languages": "ab"},
+        {"pairs": {"train": "x"}},
+        {"pairs": {}},
+        {"left_out": []},
+        {"fingerprint": 7},
+        {"sha256": {}},
+        {"sha256": None},
+    ],
+)
+def test_data_with_another_record_is_to_be_prepared_again(folder, change):
     path = folder / "corpus.json"
-    summary = json.loads(path.read_text())
-    del summary["sha256"]
-    path.write_text(json.dumps(summary))
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(ValueError, match=r"by an earlier version; run `prepare`"):
         PreparedCorpus(folder)

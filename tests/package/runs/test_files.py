@@ -63,6 +63,18 @@ def test_weights_have_the_permissions_of_any_new_file(tmp_path):
     assert (tmp_path / "w").stat().st_mode == (tmp_path / "new").stat().st_mode
 
 
+@posix
+def test_a_file_that_replaces_another_keeps_its_permissions(tmp_path):
+    path = tmp_path / "w"
+    for mode in (0o600, 0o664, 0o444):
+        path.touch()
+        path.chmod(mode)
+        with replacing(path) as file:
+            assert Path(file.name).stat().st_mode & 0o777 == 0o600
+        write_whole(path, lambda partial: save_file({"a": torch.ones(3)}, partial))
+        assert path.stat().st_mode & 0o777 == mode
+
+
 def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path):
     (tmp_path / "there").write_text("old")
     (tmp_path / "there.test").touch()
@@ -107,8 +119,10 @@ def test_an_output_is_no_input_and_no_other_output(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "link").symlink_to("in")
     inputs = [tmp_path / "in", tmp_path / "text"]
-    for name in ("text", "in/a", "link/b/a"):
-        with pytest.raises(ValueError, match=f"{name}: would overwrite an input"):
+    inside = "lies in a folder that is read"
+    told = {"text": "would overwrite an input", "in/a": inside, "link/b/a": inside}
+    for name, problem in told.items():
+        with pytest.raises(ValueError, match=f"{name}: {problem}"):
             require_outputs([None, tmp_path / name], inputs)
     twice = [tmp_path / "in" / ".." / "out", tmp_path / "out"]
     with pytest.raises(ValueError, match="named for two outputs"):
@@ -121,11 +135,14 @@ def test_an_output_is_no_input_and_no_other_output(tmp_path):
 
 def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"scores\.json: .* \(File exists"):
+    with pytest.raises(ValueError, match=r"scores\.json: .* \(Not a directory"):
         require_writable(tmp_path / "file" / "scores.json")
     # The system refuses only the file itself.
     with pytest.raises(ValueError, match=r"cannot be written \(File name too long"):
         require_writable(tmp_path / ("x" * 250))
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(ValueError, match=r"circle: cannot be written \(Too many"):
+        require_outputs([tmp_path / "circle"], [tmp_path / "circle" / "in"])
     with pytest.raises(ValueError, match="a folder; give the name of a file"):
         require_writable(tmp_path)
 

@@ -48,8 +48,12 @@ def test_the_languages_are_those_of_the_training_data(tmp_path, content, languag
     assert RunFolder(tmp_path).training_data()["languages"] == languages
 
 
+NO_OBJECT = [b"", b"[]", b"7", b'"a"', b"[" * 200_000, b'{"a": "\xff"}']
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"7", b"{}", b'{"languages": 7}', b'{"a": "\xff"}']
+    "content",
+    [*NO_OBJECT, b"{}", b'{"languages": "ab"}', b'{"languages": [null, null]}'],
 )
 def test_a_damaged_record_of_the_training_data_is_named(tmp_path, content):
     (tmp_path / "corpus.json").write_bytes(content)
@@ -57,8 +61,8 @@ def test_a_damaged_record_of_the_training_data_is_named(tmp_path, content):
         RunFolder(tmp_path).training_data()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "7", "{}", '{"data": 3}', '"a"'])
+@pytest.mark.parametrize("content", [*NO_OBJECT, b"{}", b'{"data": 3}'])
 def test_a_damaged_configuration_is_named(tmp_path, content):
-    (tmp_path / "config.json").write_text(content)
+    (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"config\.json: not a run's configuration"):
         RunFolder(tmp_path).recipe()
