@@ -504,8 +504,7 @@ def _all_printed() -> Iterator[None]:
 def _signals_as_interrupts() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up."""
     is_main = threading.current_thread() is threading.main_thread()
-    names = ("SIGTERM", "SIGHUP") if is_main else ()  # others may set no handlers
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    numbers = (signal.SIGTERM, signal.SIGHUP) if is_main else ()  # others may set none
     # Not those that are ignored, as by nohup.
     numbers = [n for n in numbers if signal.getsignal(n) is signal.SIG_DFL]
     for number in numbers:

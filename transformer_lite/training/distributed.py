@@ -93,10 +93,10 @@ def join_processes() -> Iterator[Processes]:
     Raises:
         ValueError: A variable is missing or wrong, or this machine has fewer GPUs than
             processes.
-        ConnectionError: Another process is lost, and Gloo has noticed. With NCCL no
-            error is raised: this process waits for the GPU, until torchrun ends it, by
-            SIGKILL 30 seconds after SIGTERM, or NCCL's watchdog, at the latest after 10
-            minutes.
+        ConnectionError: The processes cannot meet at MASTER_ADDR and MASTER_PORT. Or
+            one is lost, and Gloo has noticed; with NCCL no error is raised: this
+            process waits for the GPU, until torchrun ends it, by SIGKILL 30 seconds
+            after SIGTERM, or NCCL's watchdog, at the latest after 10 minutes.
     """
     rank, local_rank, world_size = _place()
     device = _device(local_rank)
@@ -129,13 +129,15 @@ def join_processes() -> Iterator[Processes]:
 
 def _place() -> tuple[int, int, int]:
     """Return this process's rank, its rank on this machine, and how many there are."""
-    numbers = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}
+    numbers = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"}
     numbers = {name: os.environ.get(name, numbers[name]) for name in numbers}
     wrong = [f"{n} = {v!r}: no number" for n, v in numbers.items() if not v.isdecimal()]
     if not wrong:
-        rank, local_rank, world_size, _ = map(int, numbers.values())
+        rank, local_rank, world_size, port = map(int, numbers.values())
         needed = ("RANK", "MASTER_ADDR", "MASTER_PORT") if world_size > 1 else ()
-        wrong = [f"{name}: not set" for name in needed if name not in os.environ]
+        wrong = [f"{name}: not set" for name in needed if not os.environ.get(name)]
+        if needed and not 0 < port < 2**16:
+            wrong = [f"MASTER_PORT = {port}: not from 1 to 65535"]
         if rank >= world_size:
             wrong = [f"RANK = {rank}: too large for WORLD_SIZE = {world_size}"]
     if wrong:
@@ -172,9 +174,15 @@ def _meeting_point() -> dist.Store:
     Machines may count their attempts differently, so the book's command for several of
     them has torchrun share no store (https://github.com/pytorch/pytorch/issues/135712).
     """
-    store, _, _ = next(dist.rendezvous("env://"))
+    try:
+        store, _, _ = next(dist.rendezvous("env://"))
+    except (ValueError, dist.DistError) as error:
+        raise ConnectionError(
+            "no meeting at MASTER_ADDR = {MASTER_ADDR}, MASTER_PORT = {MASTER_PORT}; "
+            "take the first machine's address and a free port".format(**os.environ)
+        ) from error
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         return dist.PrefixStore(f"attempt-{attempt}", store)
     return store
 

@@ -57,8 +57,9 @@ REMEDY = (
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """Collect the signals that ask the run to end, SIGINT (Ctrl-C) and SIGTERM.
+    """Collect the signals that ask the run to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP.
 
+    Those that are ignored stay so, as SIGHUP under nohup.
     Only the first is announced: torchrun passes Ctrl-C on, so that it comes twice.
     """
     received: list[int] = []
@@ -73,8 +74,9 @@ def stop_signals() -> Iterator[list[int]]:
 
     handlers = {}
     if threading.current_thread() is threading.main_thread():  # Python allows no other
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handlers[number] = signal.signal(number, receive)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                handlers[number] = signal.signal(number, receive)
     try:
         yield received
     finally:

@@ -4,15 +4,19 @@ import os
 import re
 import shutil
 import signal
+import socket
 import time
 import traceback
 from dataclasses import astuple
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 from small_runs import before_step, free_port, pairs, send
+from torch import distributed as dist
 from torch import multiprocessing, optim
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
@@ -25,7 +29,11 @@ from transformer_lite.model import Transformer
 from transformer_lite.runs import weights
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.training import checkpoint
-from transformer_lite.training.distributed import ONE_CPU, join_processes
+from transformer_lite.training.distributed import (
+    ONE_CPU,
+    _meeting_point,
+    join_processes,
+)
 from transformer_lite.training.step import Objective, train_step, validate
 from transformer_lite.training.trainer import Trainer
 
@@ -42,6 +50,7 @@ MORE = (
     [Batch.from_ids([[8, 5, 6]], [[13, 15, 17]]), Batch.from_ids([[21]], [[23]])],
 )
 BATCHES = [*MORE[0], *MORE[1], FIRST[0]]
+TWO = {"WORLD_SIZE": "2", "RANK": "0"}
 THREADS = Path("/proc/self/task")
 SEVEN_STEPS = {"batch_tokens": 12, "global_batch_tokens": 48, "rate_scale": 0.1}
 SEVEN_STEPS |= {"max_steps": 7, "warmup_steps": 3}
@@ -251,8 +260,11 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
         ({"WORLD_SIZE": "2"}, "RANK: not set; let torchrun"),
         ({"RANK": "1"}, "RANK = 1: too large for WORLD_SIZE = 1"),
         ({"WORLD_SIZE": "two"}, "WORLD_SIZE = 'two': no number; let torchrun"),
-        ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR: not set"),
-        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "a"}, "MASTER_PORT: not set"),
+        (TWO, "MASTER_ADDR: not set"),
+        (TWO | {"MASTER_ADDR": "a"}, "MASTER_PORT: not set"),
+        (TWO | {"MASTER_ADDR": "", "MASTER_PORT": "1"}, "MASTER_ADDR: not set"),
+        (TWO | {"MASTER_ADDR": "a", "MASTER_PORT": "0"}, "MASTER_PORT = 0: not from 1"),
+        (TWO | {"MASTER_ADDR": "a", "MASTER_PORT": "65536"}, "not from 1 to 65535"),
         ({"WORLD_SIZE": "0"}, "RANK = 0: too large for WORLD_SIZE = 0"),
     ],
 )
@@ -261,6 +273,33 @@ def test_half_of_torchruns_variables_are_refused_by_name(monkeypatch, place, mes
         monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match=message), join_processes():
         pass
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no.such.host.invalid"])
+def test_a_place_where_processes_cannot_meet_is_named(monkeypatch, host):
+    with socket.create_server(("", 0)) as taken:
+        place = {"MASTER_ADDR": host, "MASTER_PORT": str(taken.getsockname()[1])}
+        if host != "127.0.0.1":
+            place["MASTER_PORT"] = str(free_port())
+            brief = partial(dist.rendezvous, timeout=timedelta(seconds=1))
+            monkeypatch.setattr(dist, "rendezvous", brief)
+        for name, value in (TWO | place).items():
+            monkeypatch.setenv(name, value)
+        message = f"MASTER_ADDR = {host}, MASTER_PORT = {place['MASTER_PORT']}; take "
+        with pytest.raises(ConnectionError, match=message) as raised, join_processes():
+            pass
+    assert "\n" not in str(raised.value)
+
+
+def test_without_a_count_of_restarts_it_is_the_first_attempt(monkeypatch):
+    server = dist.TCPStore("127.0.0.1", port=0, is_master=True)
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
+    for name, value in (TWO | place).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
+    _meeting_point().set("key", "value")
+    assert server.get("attempt-0/key") == b"value"
 
 
 def test_two_processes_with_17_and_3_tokens_take_the_step_of_one(two_processes):

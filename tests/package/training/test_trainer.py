@@ -4,6 +4,7 @@ import io
 import math
 import re
 import signal
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
@@ -69,13 +70,25 @@ def test_a_broken_off_run_ends_as_a_whole_one(whole, tmp_path, monkeypatch, step
     assert names(tmp_path) == names(whole)
 
 
-@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT] * 2])
+@contextmanager
+def handled(number, handler):
+    """Set how a signal is handled, and see that a run leaves it so."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+        assert signal.getsignal(number) == handler
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.parametrize(
+    "numbers", [[signal.SIGTERM], [signal.SIGHUP], [signal.SIGINT] * 2]
+)
 def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, capsys, numbers):
     # torchrun passes Ctrl-C on, so that it comes twice within a moment.
-    handler = signal.getsignal(numbers[0])
     before_step(monkeypatch, 5, send(*numbers))
-    assert not trainer_of(tmp_path).train()
-    assert signal.getsignal(numbers[0]) == handler
+    with handled(numbers[0], signal.default_int_handler):
+        assert not trainer_of(tmp_path).train()
     message = "stopping after this step with a checkpoint; Ctrl-\\ ends the run"
     assert capsys.readouterr().err.count(message) == 1
     folder = RunFolder(tmp_path)
@@ -83,6 +96,13 @@ def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, monkeypatch, capsys, nu
     load_weights(Transformer(ModelConfig(**MODEL)), path)
     assert load_training(training_path(path))["step"] == 5
     assert not folder.average.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_is_ignored_stays_so(tmp_path, monkeypatch, number):
+    before_step(monkeypatch, 5, send(number))
+    with handled(number, signal.SIG_IGN):
+        assert trainer_of(tmp_path).train()
 
 
 def test_a_run_outside_the_main_thread_has_no_handlers(tmp_path, monkeypatch):
