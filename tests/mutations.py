@@ -161,6 +161,7 @@ FAULTS = {
         ("validation drops out units", "    model.eval()\n", ""),
     ],
     "transformer_lite/training/checkpoint.py": [
+        ("a checkpoint that has changed is resumed from", "if processes.rank == 0 and saved != read:", "if False:"),
         ("a resumed run has forgotten Adam's moments",
          '            self.optimizer.load_state_dict(training["optimizer"])\n', ""),
         ("a resumed run has forgotten the schedule", "            self.schedule = self._schedule()\n", ""),
@@ -202,7 +203,7 @@ FAULTS = {
         ("a sentence that is too long is kept", "if length <= max_length:", "if length <= 10 * max_length:"),
     ],
     "transformer_lite/data/store.py": [
-        ("data that have changed are read", "if sha256_of(path) == self.sha256.get(path.name):", "if True:"),
+        ("data that have changed are read", "sha256_of(path) == self.sha256.get(path.name):", "True:"),
     ],
     "transformer_lite/data/tatoeba.py": [
         ("held-out sentences are trained on", "[pair for pair in ranked if pair not in left_out]", "ranked"),

@@ -21,7 +21,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformer_lite.batching import DataPosition
 from transformer_lite.config import TrainConfig
 from transformer_lite.optimizer import adam, noam_schedule
-from transformer_lite.runs.files import sha256_of, write_whole
+from transformer_lite.runs.files import read_json, sha256_of, write_whole
 from transformer_lite.runs.folder import RunFolder, step_of, training_path
 from transformer_lite.runs.weights import (
     average,
@@ -209,11 +209,11 @@ def recorded_checksums(folder: RunFolder) -> dict[str, list[str]]:
     Raises:
         ValueError: The record is damaged.
     """
-    if not folder.checksums.exists():
-        return {}
     try:
-        return dict(json.loads(folder.checksums.read_text("utf-8")))
-    except (ValueError, TypeError) as error:
+        return read_json(folder.checksums)
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
         raise ValueError(
             f"{folder.checksums}: damaged ({error}); delete it: it only says whether "
             "checkpoints have changed"
