@@ -169,7 +169,7 @@ FAULTS = {
          '            self.position = DataPosition(*training["position"])\n', ""),
         ("checkpoints that an average needs are deleted", "regular[-max(keep, RESUMABLE) :]", "regular[-RESUMABLE:]"),
         ("a finished model without its steps is trained anew",
-         "    if weights:\n", "    if False:\n", "package/training/test_run.py"),
+         "    if weights - {folder.best} or (weights and had_checkpoints):\n", "    if False:\n", "package/training/test_run.py"),
     ],
     "transformer_lite/training/distributed.py": [
         ("the others wait for a process that failed alone",

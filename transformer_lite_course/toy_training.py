@@ -41,7 +41,12 @@ def train(folder: Path, recipe: Recipe) -> None:
         ValueError: A file is missing or is no Python, or the loss is not finite.
     """
     written = {name for name in PARTS if is_written(folder / f"{name}.py")}
-    print(f"yours: {', '.join(n for n in PARTS if n in written) or 'nothing yet'}")
+    own = ", ".join(name for name in PARTS if name in written)
+    print(
+        f"yours: {own} (not checked here; `grade` does)"
+        if own
+        else "yours: nothing yet"
+    )
     if rest := [name for name in PARTS if name not in written]:
         print(f"the book's: {', '.join(rest)}")
     parts = SimpleNamespace(**load_parts(folder, written))

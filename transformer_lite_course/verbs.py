@@ -70,6 +70,7 @@ def grade(
         raise ValueError(
             f"{folder}: no such folder; `transformer-lite exercise {folder}` makes it"
         )
+    parts = tuple(name.removesuffix(".py") for name in parts)
     for name in parts:
         if name not in PARTS:
             close = get_close_matches(name, PARTS, n=1)
@@ -85,9 +86,11 @@ def grade(
     times = _times_saved(folder)
     all_hold = _print_grades(folder, names)
     if watch:
-        watched = ", ".join(str(folder / f"{name}.py") for name in names)
+        files = f"{names[0]}.py" if len(names) == 1 else f"{len(names)} files"
         print(
-            f"watching {watched}: save one to check it again; Ctrl-C ends", flush=True
+            f"watching {files} in {folder}: what is saved is checked again; Ctrl-C "
+            "ends",
+            flush=True,
         )
     while watch:
         time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -98,7 +101,7 @@ def grade(
 
 
 def _print_grades(folder: Path, names: Sequence[str]) -> bool:
-    """Print each part's state, and what is wrong with the first that fails."""
+    """Print each part's state, and what is wrong with those that fail."""
     from transformer_lite_course.grading import grade_parts
 
     grades = []
@@ -110,9 +113,10 @@ def _print_grades(folder: Path, names: Sequence[str]) -> bool:
     number = sum(grade.state == "holds" for grade in grades)
     if len(grades) > 1:
         print(f"{number} of {len(grades)} parts hold")
-    if failed := [grade for grade in grades if grade.state == "fails"]:
-        print(textwrap.fill(f"{failed[0].part}: {failed[0].sentence}", 88))
-        print(f"  {failed[0].chapter}", flush=True)
+    for grade in grades:
+        if grade.state == "fails":
+            print(textwrap.fill(f"{grade.part}: {grade.sentence}", 88))
+            print(f"  {grade.chapter}", flush=True)
     return number == len(grades)
 
 

@@ -305,7 +305,9 @@ def test_saving_a_file_grades_it_again(parts, tmp_path):
             [*command, "masks", "--watch"], stdout=file, cwd=ROOT
         )
     try:
-        _wait_for(log, f"watching {parts}/masks.py: save one to check it again; Ctrl-C")
+        _wait_for(
+            log, f"watching masks.py in {parts}: what is saved is checked again; Ctrl-C"
+        )
         assert "not written" in log.read_text()
         shutil.copy(SOLUTIONS / "masks.py", parts)
         _wait_for(log, "holds")
