@@ -179,7 +179,7 @@ def test_a_trained_model_is_trained_on(trained, data, tmp_path, capsys):
     command = ["train", recipe_in(tmp_path, data, 1), "--out", tmp_path / "run"]
     run(*command, "--begin-with", trained)
     shown = fails(capsys, *command, "--begin-with", "multi30k_en_de")
-    assert "run: did not begin with multi30k_en_de" in shown
+    assert f"run: began with {trained}; give --begin-with {trained}, which may" in shown
 
 
 def test_average_takes_the_runs_number_or_the_one_asked_for(begun, capsys):
