@@ -225,7 +225,9 @@ def executed():
     """Chapters are as the tooling writes them, ran well, and define no name again."""
     buildings = [ROOT / "transformer_lite", ROOT / "transformer_lite_book"]
     paths = [path for folder in buildings for path in folder.rglob("*.py")]
-    sources = [path.read_text("utf-8") for path in paths if path.stem != "cli"]
+    sources = [
+        path.read_text("utf-8") for path in paths if path.stem not in ("cli", "verbs")
+    ]
     package = {name for source in sources for name in names_defined(source)}
     for path, chapter in chapters():
         counts = [cell.execution_count for _, cell in code_cells(chapter)]

@@ -6,6 +6,7 @@ Tests: tests/package/test_main.py
 """
 
 import os
+import signal
 
 
 def main() -> None:
@@ -15,6 +16,10 @@ def main() -> None:
     # a run nearly stops. On an idle machine, 10,000 times are as fast.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # read when PyTorch is loaded
+    # Nothing is begun yet: until the command line takes over, Ctrl-C ends the process
+    # without a traceback.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from transformer_lite import cli
 
     cli.main()

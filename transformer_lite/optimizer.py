@@ -5,7 +5,7 @@ Chapter: 05_3_optimizer
 Tests: tests/package/test_optimizer.py
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from torch import nn, optim
 
@@ -57,3 +57,20 @@ def noam_schedule(
         return noam_rate(done + 1, d_model, warmup) * min(1.0, left)
 
     return optim.lr_scheduler.LambdaLR(optimizer, factor, last_epoch=done - 1)
+
+
+def peak_step(
+    factor: Callable[[int], float], warmup: int, max_steps: int, cooldown: int
+) -> int:
+    """Return how many steps come before that with the highest rate.
+
+    It lies at the warm-up's end or the cooldown's begin, or where these overlap at the
+    top of a parabola, the product of a rising and a falling line.
+
+    Args:
+        factor: The rate after a number of steps, up to a constant.
+        warmup: As for `noam_schedule`, and so are the others.
+    """
+    last, top = max_steps - 1, (max_steps - 1) // 2
+    candidates = {warmup - 1, max_steps - cooldown, top}
+    return max(sorted(min(done, last) for done in candidates), key=factor)

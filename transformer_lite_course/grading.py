@@ -69,7 +69,7 @@ def grade_parts(folder: Path, names: Sequence[str]) -> Iterator[Grade]:
                 yield _grade(context, folder, PARTS[name])
             else:
                 yield Grade(name, "not written")
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             yield Grade(name, "fails", f"{error}.", PARTS[name].link)
 
 
@@ -162,8 +162,9 @@ def failure(folder: Path, name: str) -> str | None:
         return str(mistake)
     except NotImplementedError as error:
         return f"{place_of(error, folder)}: this function is not written yet."
-    except SystemExit:
-        return "The code calls exit; leave that out."
+    except (SystemExit, KeyboardInterrupt) as error:
+        call = "calls exit" if isinstance(error, SystemExit) else "interrupts itself"
+        return f"The code {call}; leave that out."
     except Exception as error:
         if isinstance(error, MemoryError) or "allocate memory" in str(error):
             return f"The code takes more than {BYTES / 2**30:.0f} GB of memory."

@@ -89,7 +89,7 @@ def test_comments_and_imports_do_not_make_a_part_written(parts):
         ("exit()", "calls exit"),
         ("import os; os._exit(3)", "ends its process, with status 3"),
         ("raise KeyError('x')", "masks.py, line 6: the code stops with KeyError"),
-        ("raise KeyboardInterrupt", "ends its process"),
+        ("raise KeyboardInterrupt", "interrupts itself; leave that out"),
         ("return ids.undefined", "line 6: the code stops with AttributeError"),
         ("raise NotImplementedError", "line 6: this function is not written yet"),
         ("import no_such", "ModuleNotFoundError"),

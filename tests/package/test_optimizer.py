@@ -1,5 +1,7 @@
 """The learning rate of Equation 3, and the optimizer of Section 5.3."""
 
+from itertools import product
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from oracles import rate_in_words
 from torch import nn, optim
 
-from transformer_lite.optimizer import adam, noam_rate, noam_schedule
+from transformer_lite.optimizer import adam, noam_rate, noam_schedule, peak_step
 
 examples = settings(max_examples=40, deadline=None, derandomize=True)
 widths, warmups = st.integers(1, 2_048), st.integers(1, 20_000)
@@ -58,3 +60,19 @@ def test_adam_has_the_papers_beta_and_epsilon():
     assert settings_of_adam["betas"] == (0.9, 0.98)
     assert settings_of_adam["eps"] == 1e-9
     assert settings_of_adam["weight_decay"] == 0
+
+
+def test_the_highest_rate_is_found_without_trying_every_step():
+    for steps, warmup, cooldown in product(range(1, 9), range(1, 11), range(9)):
+        if cooldown <= steps:
+            optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+            schedule = noam_schedule(optimizer, 7, warmup, steps, cooldown)
+            (factor,) = schedule.lr_lambdas
+            highest = max(map(factor, range(steps)))
+            peak = peak_step(factor, warmup, steps, cooldown)
+            assert factor(peak) == pytest.approx(highest)
+
+    def of_a_long_run(done):
+        return noam_rate(done + 1, 512, 4000)
+
+    assert peak_step(of_a_long_run, 4000, 10**10, 0) == 3999

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from transformer_lite.data.tatoeba import read_archive, split_pairs
 from transformer_lite.data.toy import generate_pairs
+from transformer_lite.runs.files import reason_of
 from transformer_lite.tokenizer import RESERVED, is_blank
 
 DATA_VARIABLE = "TRANSFORMER_LITE_DATA"
@@ -161,7 +162,8 @@ def lines_of(path: Path) -> Iterator[str | UnusablePair]:
                     yield UnusablePair("not UTF-8", place, "convert the file to UTF-8")
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(
-            f"{path}: cannot be read ({error}); give a text file, plain or gzipped"
+            f"{path}: cannot be read ({reason_of(error)}); give a text file, plain or "
+            "gzipped"
         ) from error
     if number == 0:
         raise ValueError(f"{path}: empty; give a file with text")

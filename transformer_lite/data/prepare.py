@@ -14,8 +14,8 @@ from pathlib import Path
 
 from transformer_lite.data.corpora import Corpus, SentencePair, UnusablePair
 from transformer_lite.data.store import SIDES, fingerprint_of, side_writer
+from transformer_lite.runs.console import Progress
 from transformer_lite.runs.files import renamed_when_whole, sha256_of
-from transformer_lite.runs.progress import Progress
 from transformer_lite.tokenizer import Tokenizer
 
 TOO_LONG = "too long"

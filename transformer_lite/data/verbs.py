@@ -14,9 +14,9 @@ from typing import Literal
 from tyro.conf import OmitArgPrefixes, Positional
 
 from transformer_lite.data.corpora import Corpus, corpus_of_files, load_corpus
+from transformer_lite.runs.console import tell
 from transformer_lite.runs.files import require_new
 from transformer_lite.runs.folder import find_run
-from transformer_lite.runs.progress import tell
 from transformer_lite.tokenizer import Tokenizer
 
 VOCAB_SIZE = 8000

@@ -16,8 +16,8 @@ from pathlib import Path
 from select import select
 from typing import BinaryIO
 
-from transformer_lite.runs.files import is_stream, naming, replacing
-from transformer_lite.runs.progress import tell
+from transformer_lite.runs.console import tell
+from transformer_lite.runs.files import is_stream, naming, reason_of, replacing
 
 READ_BYTES = 2**20
 """Most bytes that are read at once."""
@@ -64,7 +64,7 @@ def _part(file: BufferedIOBase) -> bytes:
             select([raw], [], [])
         return part
     except OSError as error:
-        raise OSError(f"{raw.name}: cannot be read ({error.strerror})") from error
+        raise OSError(f"{raw.name}: cannot be read ({reason_of(error)})") from error
 
 
 def _decoded(number: int, line: bytes, warn: Callable[[str], None]) -> str:

@@ -18,7 +18,7 @@ from torch import nn
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Translator
-from transformer_lite.runs.progress import tell
+from transformer_lite.runs.console import tell
 
 SCORED = 200
 """Validation sentences that are translated at each validation."""

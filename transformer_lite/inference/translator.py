@@ -240,9 +240,17 @@ class Translator:
         precision, step = self.precision or _precision(device), self.model.decoder.step
         with memory_error_on_full_gpu(no_room), autocast(precision, device):
             state = self.model.start(pad(sources).to(device))
-            places = (limits.to(device), BOS, EOS, search.beam_size, search.alpha)
-            options = {"allowed": self.allowed, "n_best": n_best}
-            return beam_search(step, state, *places, **options)
+            return beam_search(
+                step,
+                state,
+                limits.to(device),
+                BOS,
+                EOS,
+                search.beam_size,
+                search.alpha,
+                allowed=self.allowed,
+                n_best=n_best,
+            )
 
 
 def batches_by_length(lengths: Sequence[int], batch_sentences: int) -> list[list[int]]:

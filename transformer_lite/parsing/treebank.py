@@ -1,14 +1,17 @@
-"""Treebanks as corpora: sentences, and their trees as the model writes them.
+"""Treebanks as corpora, and the verb that prepares one, `prepare-trees`.
 
 Paper: §6.3
 Chapter: 06_3_english_constituency_parsing
-Tests: tests/package/parsing/test_treebank.py
+Tests: tests/package/parsing/test_treebank.py, tests/package/parsing/test_parsing.py
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Literal
+
+from tyro.conf import OmitArgPrefixes
 
 from transformer_lite.data.corpora import (
     Corpus,
@@ -17,6 +20,7 @@ from transformer_lite.data.corpora import (
     lines_of,
     require_file,
 )
+from transformer_lite.data.verbs import Preparation
 from transformer_lite.parsing.trees import TreeForm, linearized, normalized, read_trees
 
 
@@ -83,3 +87,36 @@ def corpus_of_trees(
     form = form or TreeForm()
     splits = {split: TreeFiles(tuple(paths)) for split, paths in given.items()}
     return TreeCorpus("trees", splits, (language, form.language), form)
+
+
+_OPTIONS = Preparation(max_length=2000)
+
+
+def prepare_trees(
+    *,
+    out: Path,
+    train: tuple[Path, ...],
+    valid: tuple[Path, ...],
+    test: tuple[Path, ...] = (),
+    source: str = "",
+    leaves: Literal["tags", "words"] = "tags",
+    preparation: OmitArgPrefixes[Preparation] = _OPTIONS,
+) -> None:
+    """Prepare trees of your own, in brackets, to train a parser.
+
+    Every word stands in a bracket of its own, with its tag, as in the Penn treebank:
+    (S (NP (DT The) (NN dog)) (VP (VBZ sleeps)) (. .)). A tree may go over many lines.
+
+    Args:
+        out: Folder to make.
+        train: Any number of training files.
+        valid: Validation files.
+        test: Test files, if you have any.
+        source: Code of the words' language.
+        leaves: What stands for a word in the model's trees: its tag, or the word.
+        preparation: The vocabulary, and which trees are used.
+    """
+    given = {"train": train, "valid": valid, "test": test}
+    given = {split: paths for split, paths in given.items() if paths}
+    form = TreeForm(leaves)
+    preparation.write(out, lambda: corpus_of_trees(given, source, form))

@@ -89,7 +89,7 @@ def naming(path: Path | str) -> Iterator[None]:
 
 def _unwritable(path: Path | str, error: Exception) -> OSError:
     return OSError(
-        f"{path}: cannot be written ({_reason(error)}); free some disk space or change "
+        f"{path}: cannot be written ({reason_of(error)}); free some disk space or change "
         "the permissions, then try again"
     )
 
@@ -177,7 +177,7 @@ def require_writable(path: Path) -> None:
             pass
     except OSError as error:
         raise ValueError(
-            f"{path}: cannot be written ({_reason(error)}); give another file"
+            f"{path}: cannot be written ({reason_of(error)}); give another file"
         ) from error
 
 
@@ -211,7 +211,7 @@ def renamed_when_whole(out: Path) -> Iterator[Path]:
         )
     except OSError as error:
         raise ValueError(
-            f"{out}: cannot be made ({_reason(error)}); give another folder, or "
+            f"{out}: cannot be made ({reason_of(error)}); give another folder, or "
             "change the permissions"
         ) from error
     with beside as folder, only_process(Path(folder, LOCK), f"{folder}: in use"):
@@ -250,13 +250,13 @@ def only_process(path: Path, busy: str) -> Iterator[None]:
         raise ValueError(busy) from None
     except OSError as error:
         raise OSError(
-            f"{path.parent}: cannot be written to ({_reason(error)}); give another "
+            f"{path.parent}: cannot be written to ({reason_of(error)}); give another "
             "--out, or change the folder's permissions"
         ) from error
     with lock:
         yield
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return what the operating system says of an error, without the path."""
     return getattr(error, "strerror", None) or str(error)

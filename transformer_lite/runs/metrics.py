@@ -15,7 +15,7 @@ from typing import Any
 
 from transformer_lite.runs.files import write_whole
 from transformer_lite.runs.folder import RunFolder
-from transformer_lite.runs.progress import tell
+from transformer_lite.runs.console import tell
 
 
 class Metrics:

@@ -12,6 +12,7 @@ Tests: tests/package/training/test_checkpoint.py
 import json
 import math
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -175,9 +176,12 @@ def load_training(path: Path) -> dict[str, Any]:
             "machines one common folder as --out"
         ) from None
     except Exception as error:  # a damaged pickle can raise anything
+        problem = str(error)
+        if isinstance(error, UnpicklingError):  # and advises to run what is in the file
+            problem = "not only tensors and plain values"
         raise ValueError(
-            f"{path}: the training state cannot be read ({error}); if this machine may "
-            f"read it and has the memory for it, the file is damaged: "
+            f"{path}: the training state cannot be read ({problem}); if this machine "
+            "may read it and has the memory for it, the file is damaged: "
             f"{remedy_of_damage(path)}"
         ) from error
 

@@ -21,7 +21,9 @@ from transformer_lite.batching import BatchStream, batches_per_step, fixed_batch
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.model import Transformer
+from transformer_lite.optimizer import peak_step
 from transformer_lite.precision import memory_error_on_full_gpu
+from transformer_lite.runs.console import tell
 from transformer_lite.runs.files import (
     delete_partial,
     only_process,
@@ -30,7 +32,6 @@ from transformer_lite.runs.files import (
 )
 from transformer_lite.runs.folder import RunFolder, find_run
 from transformer_lite.runs.metrics import Metrics
-from transformer_lite.runs.progress import tell
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.checkpoint import newest_complete
 from transformer_lite.training.distributed import join_processes
@@ -218,7 +219,8 @@ def _open_run(
         folder.tokenizer: corpus.vocabulary.read_bytes(),
         folder.corpus: _to_json(record),
     }
-    delete_partial(folder.checkpoints, "step-*", "best.*")
+    # An average that is being written now is of no use either: the run replaces it.
+    delete_partial(folder.checkpoints, "step-*", "best.*", "average.*")
     own = [folder.metrics, folder.checksums, *contents]
     delete_partial(folder.path, *(path.name for path in own))
     for path, content in contents.items():
@@ -246,7 +248,7 @@ def _require_same_run(
             f"tokenizer.model, than {corpus.folder} has now; give another --out, "
             "or the data that it began with"
         )
-    began_with = before.get("begin_with", {}).get("run")
+    began_with = (before.get("begin_with") or {}).get("run")
     if (began_with and Path(began_with).resolve()) != (
         recipe.begin_with and Path(recipe.begin_with).resolve()
     ):
@@ -268,12 +270,12 @@ def _require_same_run(
 def _require_same_settings(old: Recipe, new: Recipe, out: Path) -> None:
     """Refuse a resumed run with other settings; print those that may change."""
     changed = []
-    for part in ("model", "train"):
+    for part in ("model", "train", "search"):
         before, now = asdict(getattr(old, part)), asdict(getattr(new, part))
         for name, value in now.items():
             if before[name] == value:
                 continue
-            if f"{part}.{name}" not in CHANGEABLE:
+            if part != "search" and f"{part}.{name}" not in CHANGEABLE:
                 raise ValueError(
                     f"{out}: holds a run with {part}.{name} = {before[name]!r}, now it "
                     f"is {value!r}; give another --out, or the old value"
@@ -340,7 +342,8 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
     if device == "cuda":
         device = torch.cuda.get_device_name(processes.device)
     (factor,) = trainer.state.schedule.lr_lambdas
-    done, cooldown = peak_step(train, factor), train.cooldown_steps
+    lengths = (train.warmup_steps, train.max_steps, train.cooldown_steps)
+    done = peak_step(factor, *lengths)
     rate = train.rate_scale * factor(done)
     text = (
         f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
@@ -349,8 +352,8 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
         f"{each} × {train.batch_tokens:,} tokens at most\n"
         f"learning rate {rate:.1e} at its highest, in step {done + 1:,}"
     )
-    if cooldown:
-        text += f"; falls to 0 over the last {cooldown:,}"
+    if train.cooldown_steps:
+        text += f"; falls to 0 over the last {train.cooldown_steps:,}"
     if rate * recipe.model.d_model > LARGEST_RATE:
         text += (
             f"\nwarning: this rate times d_model is {rate * recipe.model.d_model:.1f}, "
@@ -359,17 +362,6 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
             "train.warmup_steps"
         )
     return text
-
-
-def peak_step(train: TrainConfig, factor: Callable[[int], float]) -> int:
-    """Return how many steps come before that with the highest rate, as `factor` has it.
-
-    It lies at the warm-up's end or the cooldown's begin, or where these overlap at the
-    top of a parabola, the product of a rising and a falling line.
-    """
-    last, top = train.max_steps - 1, (train.max_steps - 1) // 2
-    candidates = {train.warmup_steps - 1, train.max_steps - train.cooldown_steps, top}
-    return max(sorted(min(done, last) for done in candidates), key=factor)
 
 
 def _to_json(values: dict[str, Any]) -> bytes:

@@ -111,7 +111,7 @@ class StepReport(LossReport):
 
     @property
     def is_taken(self) -> bool:
-        """Whether the step was taken; if not finite, it would spoil every weight."""
+        """Whether it was taken: one that is not finite would spoil every weight."""
         return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 

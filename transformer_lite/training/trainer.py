@@ -6,8 +6,6 @@ Tests: tests/package/training/test_trainer.py
 """
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +22,9 @@ from transformer_lite.config import TrainConfig
 from transformer_lite.layers import DecoderLayer, EncoderLayer
 from transformer_lite.model import Transformer
 from transformer_lite.precision import choose_precision, peak_tflops, tf32_if_chosen
+from transformer_lite.runs.console import Progress, stop_signals_to, tell
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.metrics import Metrics
-from transformer_lite.runs.progress import Progress, tell
 from transformer_lite.runs.weights import save_weights, weights_of
 from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.distributed import ONE_CPU, Processes
@@ -55,37 +53,24 @@ REMEDY = (
 """What to do when the loss is no longer a finite number."""
 
 
-@contextmanager
-def stop_signals() -> Iterator[list[int]]:
-    """Collect the signals that ask the run to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP.
+class StopRequests(list[int]):
+    """The signals that have asked the run to end.
 
-    Those that are ignored stay so, as SIGHUP under nohup.
     Only the first is announced: torchrun passes Ctrl-C on, so that it comes twice.
     """
-    received: list[int] = []
 
-    def receive(number: int, _: object) -> None:
-        received.append(number)
-        if len(received) == 1:
+    def receive(self, number: int, _: object) -> None:
+        """Take note of a signal."""
+        self.append(number)
+        if len(self) == 1:
             tell(
                 "stopping after this step with a checkpoint; Ctrl-\\ ends the run at "
                 "once"
             )
 
-    handlers = {}
-    if threading.current_thread() is threading.main_thread():  # Python allows no other
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                handlers[number] = signal.signal(number, receive)
-    try:
-        yield received
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
-
-class TakenStep(NamedTuple):
-    """A step, and how it went on this process."""
+class StepMeasures(NamedTuple):
+    """What a step measured, over all processes and on this one."""
 
     report: StepReport
     rate: float
@@ -147,8 +132,9 @@ class Trainer:
                 self._make_ready()
         steps = self.stream.steps(self.state.position)
         self.model.train()
+        requests = StopRequests()
         with (
-            stop_signals() as received,
+            stop_signals_to(requests.receive),
             tf32_if_chosen(self.precision),
             self.metrics,
             self._compiled_layers(),
@@ -174,7 +160,7 @@ class Trainer:
                         if self._checkpoint_is_due():
                             self._last_save = time.monotonic()
                             self.state.save(self.folder)
-                if not self._is_done and processes.any_rank(bool(received)):
+                if not self._is_done and processes.any_rank(bool(requests)):
                     # torchrun ends all processes as soon as one has left.
                     with processes.all_or_none():
                         if processes.rank == 0:
@@ -227,7 +213,7 @@ class Trainer:
             for layer in layers:
                 del layer.forward  # the class's own is there again
 
-    def _take(self, objective: nn.Module, steps: Iterator[StepBatches]) -> TakenStep:
+    def _take(self, objective: nn.Module, steps: Iterator[StepBatches]) -> StepMeasures:
         state, begun = self.state, time.perf_counter()
         batches, position = next(steps)
         loaded = time.perf_counter()
@@ -244,9 +230,9 @@ class Trainer:
         ended = time.perf_counter()
         state.step, state.position = state.step + 1, position
         padding = sum(batch.padding for batch in batches) / len(batches)
-        return TakenStep(report, rate, padding, ended - begun, loaded - begun)
+        return StepMeasures(report, rate, padding, ended - begun, loaded - begun)
 
-    def _judge(self, step: TakenStep) -> None:
+    def _judge(self, step: StepMeasures) -> None:
         """Advance the schedule, count the step as skipped in fp16, or end the run."""
         state, report = self.state, step.report
         if report.is_taken:
@@ -262,7 +248,7 @@ class Trainer:
                 f"{REMEDY}"
             )
 
-    def _record(self, step: TakenStep) -> None:
+    def _record(self, step: StepMeasures) -> None:
         """Write a step into the metrics, and show it in the progress bar."""
         report = step.report
         speed = round(report.tokens / step.seconds)

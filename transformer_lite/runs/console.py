@@ -1,13 +1,19 @@
-"""What a long piece of work says: how far it is, and messages.
+"""What a long piece of work says and hears: progress, messages, signals to stop.
 
 Paper: –
 Chapter: the_multi_gpu_trainer
-Tests: tests/package/runs/test_progress.py
+Tests: tests/package/runs/test_console.py
 """
 
+import os
+import signal
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from traceback import walk_stack
+from types import FrameType
 from typing import Any
 
 from tqdm import tqdm
@@ -18,6 +24,9 @@ LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
 
 UNREAD = suppress(OSError, RuntimeError, ValueError)
 """Goes on where nobody reads: the disk is full, the pipe closed, a signal in between."""
+
+
+tqdm.get_lock()  # makes it, before a signal can come in between
 
 
 class Progress(tqdm):
@@ -61,3 +70,37 @@ def tell(message: str) -> None:
     shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
     with UNREAD:
         tqdm.write("".join(shown), file=sys.stderr)
+
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a process to end. SIGINT is Ctrl-C, SIGHUP a closed terminal."""
+
+
+@contextmanager
+def stop_signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let a handler receive the signals that ask to end, as long as the block runs.
+
+    Those that are ignored stay so, as SIGHUP under nohup.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # Python allows no other
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, for a process that cleans up at the end.
+
+    In the middle of an import C++ may abort on an error. Then the signal comes again.
+    """
+    files = (frame.f_code.co_filename for frame, _ in walk_stack(frame))
+    if any(file.startswith("<frozen importlib") for file in files):
+        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+    else:
+        raise KeyboardInterrupt

@@ -1,12 +1,14 @@
 """Progress is a bar on a terminal, and in a file a line now and then."""
 
 import io
+import signal
+import time
 
 import pytest
 from tqdm import tqdm
 
-from transformer_lite.runs import progress
-from transformer_lite.runs.progress import Progress, tell
+from transformer_lite.runs import console
+from transformer_lite.runs.console import Progress, interrupt, stop_signals_to, tell
 
 
 class Terminal(io.StringIO):
@@ -29,7 +31,7 @@ def test_quick_work_leaves_messages_alone_in_a_file():
 
 
 def test_a_file_gets_a_line_a_minute(monkeypatch):
-    monkeypatch.setattr(progress, "SECONDS", 0)
+    monkeypatch.setattr(console, "SECONDS", 0)
     lines = written(io.StringIO()).splitlines()
     assert "\r" not in "".join(lines)
     assert "half of it" in lines
@@ -55,8 +57,33 @@ class FullTerminal(Full, Terminal):
 
 @pytest.mark.parametrize("stream", [Full, FullTerminal])
 def test_no_work_ends_where_nobody_can_read_of_it(monkeypatch, stream):
-    monkeypatch.setattr(progress, "SECONDS", 0)
+    monkeypatch.setattr(console, "SECONDS", 0)
     monkeypatch.setattr("sys.stderr", stream())
     with Progress(range(30), file=stream()) as work:
         assert sum(1 for _ in work) == 30
     tell("half of it")
+
+
+def test_ctrl_c_waits_until_a_library_is_loaded(tmp_path, monkeypatch):
+    (tmp_path / "library.py").write_text(
+        "import signal, time\n"
+        "signal.raise_signal(signal.SIGINT)\n"
+        "time.sleep(0.2)\n"
+        "LOADED = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    library = None
+    with pytest.raises(KeyboardInterrupt), stop_signals_to(interrupt):  # noqa: PT012
+        import library
+
+        time.sleep(60)
+    assert library.LOADED
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals_to(interrupt):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
