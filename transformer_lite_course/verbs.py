@@ -41,7 +41,8 @@ def exercise(folder: Positional[Path], /) -> None:
     print(f"{folder}: {len(PARTS)} parts to write, each as its chapter explains")
     for part in PARTS.values():
         print(f"  {part.name + '.py':15} {part.link}")
-    print(f"check them with: transformer-lite grade {folder}")
+    first = next(iter(PARTS))
+    print(f"begin with {first}.py; check with: transformer-lite grade {folder} {first}")
 
 
 def grade(

@@ -200,6 +200,8 @@ class TextFiles:
                 yield SentencePair(*sides, place)
             else:
                 remedy = f"it has {len(sides)} columns; leave source, tab and target"
+                if len(sides) == 1:
+                    remedy = "it has no tab; name the file of translations, too"
                 yield UnusablePair("not source, tab, target", place, remedy)
 
 

@@ -111,6 +111,14 @@ class _UsablePairs:
             raise ValueError(f"{pair}{hint}")
         self.left_out[pair.problem] += 1
 
+    def all_left_out(self) -> ValueError:
+        """Return the error for a split without any pair that can be used."""
+        reasons = ", ".join(f"{n:,} {problem}" for problem, n in self.left_out.items())
+        return ValueError(
+            f"{self.split}: every pair was left out ({reasons or 'it is empty'}); give "
+            "other text"
+        )
+
 
 def _learned_vocabulary(
     corpus: Corpus, vocab_size: int, max_length: int, skip_unusable: bool, is_most: bool
@@ -125,7 +133,12 @@ def _learned_vocabulary(
     while True:
         pairs = _UsablePairs(corpus, "train", "symbols", skip_unusable, too_long)
         # Deviation D14: the brackets of trees share the vocabulary of their words.
-        symbols = {symbol for pair in pairs for symbol in corpus.symbols(pair)}
+        symbols, any_pair = set[str](), False
+        for pair in pairs:
+            symbols.update(corpus.symbols(pair))
+            any_pair = True
+        if not any_pair:
+            raise pairs.all_left_out()
         pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable, too_long)
         text = chain.from_iterable(map(corpus.encodable, pairs))
         tokenizer = Tokenizer.train(
@@ -169,9 +182,5 @@ def _write_split(
                     remedy = f"give --max-length {length} or more"
                     pairs.leave_out(UnusablePair(TOO_LONG, place, remedy))
     if not size:
-        reasons = ", ".join(f"{n:,} {problem}" for problem, n in pairs.left_out.items())
-        raise ValueError(
-            f"{split}: every pair was left out ({reasons or 'it is empty'}); give "
-            "other text"
-        )
+        raise pairs.all_left_out()
     return size

@@ -97,7 +97,7 @@ def test_a_file_of_pairs_has_a_tab_between_the_sides(tmp_path, name, pack):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"one", ": not source, tab, target; it has 1 columns; leave source, tab"),
+        (b"one", ": not source, tab, target; it has no tab; name the file of tr"),
         (b"1\tone\t2\teins", ": not source, tab, target; it has 4 columns"),
         (b"one\tf\xfcnf", ", byte 6: not UTF-8; convert the file"),
     ],
