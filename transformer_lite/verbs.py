@@ -78,10 +78,13 @@ class SearchOptions:
 
     def config(self, run: RunFolder) -> SearchConfig:
         """Return the run's search with these changes."""
-        given = {"alpha": self.alpha, "batch_sentences": self.batch_sentences}
-        given = {"beam_size": self.beam, **given}
-        given = {name: value for name, value in given.items() if value is not None}
-        return replace(run.recipe().search, **given)
+        changes = {
+            "beam_size": self.beam,
+            "alpha": self.alpha,
+            "batch_sentences": self.batch_sentences,
+        }
+        changes = {name: value for name, value in changes.items() if value is not None}
+        return replace(run.recipe().search, **changes)
 
     def translator(self, run: RunFolder) -> Any:
         """Load the translator of a run."""

@@ -4,13 +4,11 @@ The parts in a browser are skipped where there is no Chromium.
 """
 
 import re
-import shutil
 from itertools import product
 
 import pytest
 import torch
 from javascript import run_javascript
-from playwright.sync_api import sync_playwright
 
 from results.live_sweeps import attention_sublayers, faded_encoder, without_heads
 from transformer_lite import Translator
@@ -23,8 +21,6 @@ from transformer_lite_book.live_figures import (
     stored_sweep,
 )
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 WORDS = [("cold", [2, 0, 2, 0], [10, 0, 2]), ("tea", [0, 2, 2, 1], [0, 10, 2])]
 WORDS += [("hot", [2, 0, 2, 0], [-10, 0, 2])]
 DATA = {
@@ -207,16 +203,6 @@ def test_a_figure_loads_nothing_and_is_hidden_without_scripts(name):
 def test_an_unknown_figure_is_refused():
     with pytest.raises(ValueError, match='no live figure "clock"; take one of query'):
         live_figure("clock", {})
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not CHROMIUM:
-        pytest.skip("no Chromium on this machine")
-    with sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import shutil
 
 import pytest
 import torch
-from playwright.sync_api import sync_playwright
 
 from transformer_lite import Translator
 from transformer_lite.page.export import (
@@ -21,12 +20,7 @@ from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import read_weights
 from transformer_lite_book.plots import AttentionMap, attention_explorer
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = [
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine"),
-    pytest.mark.usefixtures("types_unchecked"),
-]
+pytestmark = pytest.mark.usefixtures("types_unchecked")
 SENTENCE = "The dog bites the man."
 FOCUSABLE = "button, input, textarea, select, [tabindex='0']"
 
@@ -36,14 +30,6 @@ def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("page") / "page"
     write_page("tatoeba_en_de", out)
     return out
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
