@@ -185,7 +185,12 @@ FAULTS = {
         ("the average is divided by too many", "(tensor / len(paths)).float()", "(tensor / (len(paths) + 1)).float()"),
     ],
     "transformer_lite/training/trainer.py": [
-        ("a signal is not heard", "if not self._is_done and processes.any_rank(bool(received)):", "if False:"),
+        ("a signal is not heard", "if not self._is_done and processes.any_rank(bool(requests)):", "if False:"),
+    ],
+    # Signals
+    "transformer_lite/runs/console.py": [
+        ("Ctrl-C breaks into an import", "if any(file.startswith", "if False and any(file.startswith"),
+        ("a signal that is ignored is heard", "is not signal.SIG_IGN", "is not None"),
     ],
     "transformer_lite/training/run.py": [
         ("another program's folder is overwritten", "if set(files) - {folder.lock}:", "if False:"),
