@@ -185,7 +185,7 @@ FAULTS = {
         ("the average is divided by too many", "(tensor / len(paths)).float()", "(tensor / (len(paths) + 1)).float()"),
     ],
     "transformer_lite/training/trainer.py": [
-        ("a signal is not heard", "if not self._is_done and processes.any_rank(bool(requests)):", "if False:"),
+        ("a signal is not heard", "if not self._is_done and processes.any_rank(stop.is_made):", "if False:"),
     ],
     # Signals
     "transformer_lite/runs/console.py": [

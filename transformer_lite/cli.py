@@ -17,7 +17,13 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import (
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from dataclasses import asdict, dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import partial, wraps
@@ -177,18 +183,32 @@ _REGISTRY = ConstructorRegistry()
 
 
 @_REGISTRY.primitive_rule
-def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Have tyro speak of `T | None` as of T, and of None as "none"."""
-    kind, *rest = get_args(info.type) or (None,)
-    if kind not in (int, float, str, Path) or rest != [type(None)]:
+def _value(hint: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Have tyro speak of `T | None` as of T, and plainly of what is no number.
+
+    A number can be unset by "none"; "none" may be the name of a file.
+    """
+    kind, *rest = get_args(hint.type) or (hint.type,)
+    if kind not in (int, float, str, Path) or rest not in ([], [type(None)]):
         return None
+
+    def read(words: list[str]) -> Any:
+        (word,) = words
+        if kind in (str, Path):
+            return kind(word)
+        if rest and word.lower() == "none":
+            return None
+        try:
+            return kind(word)
+        except ValueError:
+            what = "whole number" if kind is int else "number"
+            raise ValueError(f'"{word}" is no {what}') from None
+
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=kind.__name__.upper(),
-        instance_from_str=lambda words: (
-            None if words[0].lower() == "none" else kind(*words)
-        ),
-        is_instance=lambda value: isinstance(value, kind | None),
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, kind | None if rest else kind),
         str_from_instance=lambda value: ["none" if value is None else str(value)],
     )
 
@@ -210,8 +230,10 @@ def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:
             read(args=words)
         return text.getvalue()
 
+    # tyro asks standard output how wide it is, also where it is closed.
+    output = redirect_stdout(io.StringIO()) if sys.stdout is None else nullcontext()
     try:
-        with redirect_stderr(io.StringIO()):
+        with redirect_stderr(io.StringIO()), output:
             return read(args=words)
     except SystemExit as ended:
         if not ended.code:

@@ -274,8 +274,11 @@ def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
     """
     configs = {"model": ModelConfig, "train": TrainConfig, "search": SearchConfig}
     _require_keys("", tables, ["data", "begin_with", *configs])
-    if not isinstance(tables.get("data"), str):
+    data = tables.get("data")
+    if not isinstance(data, str):
         raise ValueError('the key "data" is missing; name the folder of `prepare`')
+    if "\0" in data or any(map(_is_surrogate, data)):
+        raise ValueError(f'"data" is {data!r}, no path; name the folder of `prepare`')
     parts = {}
     for table, config in configs.items():
         values = tables.get(table, {})
@@ -289,7 +292,12 @@ def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
     begin_with = tables.get("begin_with")
     if not isinstance(begin_with, str | None):
         raise ValueError(f'"begin_with" is {begin_with!r}; name a run or a model')
-    return Recipe(data=Path(tables["data"]), begin_with=begin_with, **parts)
+    return Recipe(data=Path(data), begin_with=begin_with, **parts)
+
+
+def _is_surrogate(character: str) -> bool:
+    """Return whether a character stands in no text: half of one in UTF-16."""
+    return "\ud800" <= character <= "\udfff"
 
 
 def _require_keys(prefix: str, given: Mapping[str, Any], known: list[str]) -> None:

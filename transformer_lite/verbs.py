@@ -296,7 +296,7 @@ def _how_to_prepare(name: Path, run: RunFolder) -> str:
 
 def _require_vocabulary(name: Path, corpus: Any) -> None:
     """Check that a corpus has a run's vocabulary; note if it is another corpus."""
-    run, vocabulary = find_run(name), (corpus.folder / "tokenizer.model").read_bytes()
+    run, vocabulary = find_run(name), corpus.vocabulary.read_bytes()
     if run.tokenizer.read_bytes() != vocabulary:
         raise ValueError(
             f"{corpus.folder}: has another vocabulary than {name}; prepare the text "

@@ -199,3 +199,9 @@ def test_any_value_of_any_key_is_taken_or_refused_by_name(key, value):
         assert "; " in wrong
     else:
         assert asdict(recipe)[table][name] == value
+
+
+@pytest.mark.parametrize("name", ["\0", "a\ud800"])
+def test_data_that_no_path_can_name_is_refused(name):
+    with pytest.raises(ValueError, match="no path; name the folder of `prepare`"):
+        recipe_from_dict({"data": name})

@@ -113,6 +113,11 @@ class Corpus:
     languages: tuple[str, str] = ("", "")
     """Codes, such as "en", of source and target language; empty if unknown."""
 
+    def __post_init__(self) -> None:
+        if missing := {"train", "valid"} - self.splits.keys():
+            split = max(missing)
+            raise ValueError(f"--{split} names no file; training needs one")
+
     def encodable(self, pair: SentencePair) -> tuple[str, str]:
         """Return the text to encode, source and target."""
         return pair.source, pair.target

@@ -23,7 +23,7 @@ SECONDS = 60
 LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
 
 UNREAD = suppress(OSError, RuntimeError, ValueError)
-"""Goes on where nobody reads: the disk is full, the pipe closed, a signal in between."""
+"""Goes on where nobody reads: a full disk, a closed pipe, a signal in between."""
 
 
 tqdm.get_lock()  # makes it, before a signal can come in between

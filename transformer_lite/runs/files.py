@@ -89,8 +89,8 @@ def naming(path: Path | str) -> Iterator[None]:
 
 def _unwritable(path: Path | str, error: Exception) -> OSError:
     return OSError(
-        f"{path}: cannot be written ({reason_of(error)}); free some disk space or change "
-        "the permissions, then try again"
+        f"{path}: cannot be written ({reason_of(error)}); free some disk space or "
+        "change the permissions, then try again"
     )
 
 
@@ -171,9 +171,8 @@ def require_writable(path: Path) -> None:
         with suppress(FileNotFoundError):
             path.stat()  # refuses a link that leads in a circle
         target = path.resolve()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = {"prefix": f"{target.name}.", "suffix": PARTIAL, "dir": target.parent}
-        with NamedTemporaryFile(**beside):
+        there = next(folder for folder in target.parents if folder.exists())
+        with NamedTemporaryFile(prefix=f"{target.name}.", suffix=PARTIAL, dir=there):
             pass
     except OSError as error:
         raise ValueError(

@@ -23,7 +23,7 @@ MODEL_NAMES = sorted(path.name for path in PRETRAINED.glob("*"))
 
 
 def find_run(run: str | Path) -> "RunFolder":
-    """Return the folder of a run; if there is none, of the package's model of this name."""
+    """Return the folder of a run, or of the package's model if only that is there."""
     trained = PRETRAINED / run
     is_name = trained.is_dir() and not Path(run).exists()
     return RunFolder(trained if is_name else Path(run))

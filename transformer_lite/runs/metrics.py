@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from transformer_lite.runs.console import tell
 from transformer_lite.runs.files import write_whole
 from transformer_lite.runs.folder import RunFolder
-from transformer_lite.runs.console import tell
 
 
 class Metrics:

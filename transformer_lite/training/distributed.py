@@ -109,7 +109,7 @@ def join_processes() -> Iterator[Processes]:
                 world_size=world_size,
             )
         yield Processes(rank=rank, world_size=world_size, device=device)
-    except Exception as error:
+    except BaseException as error:
         if world_size > 1:
             with suppress(ValueError):  # not in the main thread
                 before = signal.getsignal(signal.SIGTERM)

@@ -248,7 +248,11 @@ def _require_same_run(
             f"tokenizer.model, than {corpus.folder} has now; give another --out, "
             "or the data that it began with"
         )
-    began_with = (before.get("begin_with") or {}).get("run")
+    match before.get("begin_with"):
+        case {"run": str(began_with)}:
+            pass
+        case _:
+            began_with = None
     if (began_with and Path(began_with).resolve()) != (
         recipe.begin_with and Path(recipe.begin_with).resolve()
     ):

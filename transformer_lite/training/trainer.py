@@ -53,16 +53,18 @@ REMEDY = (
 """What to do when the loss is no longer a finite number."""
 
 
-class StopRequests(list[int]):
-    """The signals that have asked the run to end.
+class StopRequest:
+    """Whether a signal has asked the run to end.
 
     Only the first is announced: torchrun passes Ctrl-C on, so that it comes twice.
     """
 
-    def receive(self, number: int, _: object) -> None:
+    is_made = False
+
+    def receive(self, _number: int, _frame: object) -> None:
         """Take note of a signal."""
-        self.append(number)
-        if len(self) == 1:
+        if not self.is_made:
+            self.is_made = True
             tell(
                 "stopping after this step with a checkpoint; Ctrl-\\ ends the run at "
                 "once"
@@ -132,9 +134,9 @@ class Trainer:
                 self._make_ready()
         steps = self.stream.steps(self.state.position)
         self.model.train()
-        requests = StopRequests()
+        stop = StopRequest()
         with (
-            stop_signals_to(requests.receive),
+            stop_signals_to(stop.receive),
             tf32_if_chosen(self.precision),
             self.metrics,
             self._compiled_layers(),
@@ -160,15 +162,15 @@ class Trainer:
                         if self._checkpoint_is_due():
                             self._last_save = time.monotonic()
                             self.state.save(self.folder)
-                if not self._is_done and processes.any_rank(bool(requests)):
+                if not self._is_done and processes.any_rank(stop.is_made):
                     # torchrun ends all processes as soon as one has left.
                     with processes.all_or_none():
                         if processes.rank == 0:
                             self.state.save(self.folder, extra=True)
                     return False
-        with processes.all_or_none():
-            if processes.rank == 0:
-                self.state.average(self.folder)
+            with processes.all_or_none():
+                if processes.rank == 0:
+                    self.state.average(self.folder)
         return True
 
     @property

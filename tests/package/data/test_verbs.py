@@ -113,3 +113,14 @@ def test_what_is_invisible_is_empty(files, capsys, text):
     write(files / "valid.en", ["dog 1", text, "dog 2"])
     shown = fails(capsys, "prepare-files", *arguments(files))
     assert "line 2: empty; remove this pair" in shown
+
+
+@pytest.mark.parametrize("missing", ["train", "valid"])
+def test_a_split_without_a_file_is_named(tmp_path, capsys, missing):
+    text = tmp_path / "pairs.tsv"
+    text.write_text("one\teins\n")
+    files = {"train": [text], "valid": [text], missing: []}
+    words = [word for split in files for word in (f"--{split}", *files[split])]
+    command = ["prepare-files", "--source", "en", "--target", "de", *words]
+    message = fails(capsys, *command, "--out", tmp_path / "out")
+    assert f"--{missing} names no file" in message

@@ -76,7 +76,10 @@ DAMAGED = {
     "too few scales": ({"m": EIGHT, f"m{SCALES}": torch.ones(3)}, "m has 8 bits and"),
     "a vector": ({"m": EIGHT[0], f"m{SCALES}": torch.ones(3)}, "m has 8 bits and no"),
     "a scalar": ({"m": EIGHT[0, 0], f"m{SCALES}": torch.tensor(1.0)}, "m has 8 bits"),
-    "whole scales": ({"m": EIGHT, f"m{SCALES}": EIGHT[:, 0]}, "8 bits and no|no number"),
+    "whole scales": (
+        {"m": EIGHT, f"m{SCALES}": EIGHT[:, 0]},
+        "8 bits and no|no number",
+    ),
     "no matrix": ({f"m{SCALES}": torch.ones(5)}, "are the scales of no matrix of 8"),
     **{
         f"scale {scale}": ({"m": EIGHT, f"m{SCALES}": torch.full((5,), scale)}, message)
@@ -147,7 +150,9 @@ def test_weights_cut_short_anywhere_are_named_with_a_remedy(tmp_path):
     whole = path.read_bytes()
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"07\.safetensors: .*damaged.*train again"):
+        with pytest.raises(
+            ValueError, match=r"07\.safetensors: .*damaged.*train again"
+        ):
             read_weights(path)
     saved(path.with_name("step-00000003.safetensors"))
     with pytest.raises(ValueError, match=r"damaged.*delete step-00000007\.\*, and"):
