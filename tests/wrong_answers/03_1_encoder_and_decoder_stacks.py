@@ -3,6 +3,27 @@
 import torch
 
 
+def one_by_one(change, back=True):
+    """Translate with a change at each sum alone, or at all up to it."""
+
+    def candidate(translator, sums, sentence):
+        texts = []
+        for one in sums:
+            one.forward = lambda x, f, norm=one.norm: change(x, f, norm)
+            texts.append(translator.translate(sentence))
+            if back:
+                del one.forward
+        return texts
+
+    return candidate
+
+
+def last_stays(translator, sums, sentence):
+    texts = one_by_one(lambda x, f, norm: norm(f))(translator, sums, sentence)
+    sums[-1].forward = lambda x, f: sums[-1].norm(f)
+    return texts
+
+
 def pre_norm_layer_with(**changed):
     """The decoder layer in pre-norm, but for one part."""
     parts = {
@@ -55,23 +76,21 @@ def first(x):
 
 # fmt: off
 WRONG = {
-    "check_share": {
-        "the start": lambda share, layers: share,
-        "a half per layer": lambda share, layers: share / 2**layers,
-        "lengths instead of squares": lambda share, layers: share / (share + 2**layers * (1 - share)),
-        "2 instead of 4": lambda share, layers: share / (share**2 + 2**layers * (1 - share**2)) ** 0.5,
-        "one layer too many": lambda share, layers: share / (share**2 + 4 ** (layers + 1) * (1 - share**2)) ** 0.5,
-        "always one layer": lambda share, layers: share / (share**2 + 4 * (1 - share**2)) ** 0.5,
-        "the common part added up": lambda share, layers: (
-            share / (share**2 + (1 + layers) ** 2 * (1 - share**2)) ** 0.5
+    "check_sums": {
+        "the sub-layer taken away": one_by_one(lambda x, f, norm: norm(x)),
+        "LayerNorm taken away, too": one_by_one(lambda x, f, norm: f),
+        "LayerNorm alone taken away": one_by_one(lambda x, f, norm: x + f),
+        "half of x": one_by_one(lambda x, f, norm: norm(x / 2 + f)),
+        "nothing taken away": one_by_one(lambda x, f, norm: norm(x + f)),
+        "never put back": one_by_one(lambda x, f, norm: norm(f), back=False),
+        "one translation": lambda translator, sums, sentence: translator.translate(sentence),
+        "from the last": lambda *given: one_by_one(lambda x, f, norm: norm(f))(*given)[::-1],
+        "the last not put back": last_stays,
+        "another sentence": lambda translator, sums, sentence: (
+            one_by_one(lambda x, f, norm: norm(f))(translator, sums, "A black cat sleeps on the bed.")
         ),
-        "the square": lambda share, layers: share**2 / (share**2 + 4**layers * (1 - share**2)),
-        "the common part": lambda share, layers: 1 - share**2 / (share**2 + 4**layers * (1 - share**2)),
-        "nothing": lambda share, layers: 0,
-        "the differences double, too": lambda share, layers: 2**layers * share / (4**layers) ** 0.5,
-        "not yet written": lambda share, layers: None,
-        "not a number": lambda share, layers: float("nan"),
-        "an error": lambda share, layers: share / 0,
+        "not yet written": lambda *given: None,
+        "an error": lambda translator, sums, sentence: [one.residual for one in sums],
     },
     "check_pre_norm": {
         "post-norm": post_norm,
