@@ -155,26 +155,26 @@ def heads() -> dict[str, Any]:
     return {"rows": [*sublayers], "heads": len(every), "sentences": sentences}
 
 
-SEVEN = (
+SHORT = (
     (
-        "The dog finds the can, because it is hungry.",
+        "The dog finds the can because it is hungry.",
         "Der Hund findet die Dose, weil er",
     ),
     (
-        "The dog finds the can, because it is broken.",
+        "The dog finds the can because it is broken.",
         "Der Hund findet die Dose, weil sie",
     ),
     (
-        "The woman buys the coat, because it is new.",
+        "The woman buys the coat because it is new.",
         "Die Frau kauft den Mantel, weil er",
     ),
     (
-        "The woman buys the cup, because it is new.",
+        "The woman buys the cup because it is new.",
         "Die Frau kauft die Tasse, weil sie",
     ),
-    ("The woman buys the book, because it is new.", "Die Frau kauft das Buch, weil es"),
+    ("The woman buys the book because it is new.", "Die Frau kauft das Buch, weil es"),
     (
-        "The sheep sees the lamp, because it is sad.",
+        "The sheep sees the lamp because it is sad.",
         "Das Schaf sieht die Lampe, weil es",
     ),
 )
@@ -235,14 +235,14 @@ def transplant() -> dict[str, Any]:
     genders = [GENDER[pronoun] for pronoun in pronouns]
     of_word = torch.tensor([GENDER.get(word, 3) for word in words])  # 3: no pronoun
 
-    source = [[*lowered(split_words(english)), "EOS"] for english, _ in SEVEN]
-    target = [["BOS", *lowered(split_words(german))[:-1]] for _, german in SEVEN]
+    source = [[*lowered(split_words(english)), "EOS"] for english, _ in SHORT]
+    target = [["BOS", *lowered(split_words(german))[:-1]] for _, german in SHORT]
     src = torch.tensor([[ids[word] for word in sentence] for sentence in source])
     tgt = torch.tensor([[ids[word] for word in sentence] for sentence in target])
 
     shown = []
     for seed in (1, 3):
-        model, last = models[seed], torch.full((len(SEVEN),), 7)
+        model, last = models[seed], torch.full((len(SHORT),), 7)
         many = PronounRows(model, batch.src_ids, batch.tgt_input, torch.tensor(rows))
         six = PronounRows(model, src, tgt, last)
         weights = model.attention_weights(src, tgt).decoder[:, :, :, -1]
@@ -263,7 +263,7 @@ def transplant() -> dict[str, Any]:
             found["heads"].append(head)
         shown.append(found)
     sentences = []
-    for english, german in SEVEN:
+    for english, german in SHORT:
         *read, pronoun = split_words(german)
         sentences.append({"source": english, "words": read, "pronoun": pronoun})
     return {"sentences": sentences, "models": shown}

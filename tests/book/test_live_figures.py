@@ -13,7 +13,7 @@ from javascript import run_javascript
 from playwright.sync_api import sync_playwright
 
 from results.live_sweeps import (
-    SEVEN,
+    SHORT,
     PronounRows,
     attention_sublayers,
     faded_encoder,
@@ -173,8 +173,8 @@ def test_a_transplant_gives_the_pronouns_that_the_package_gives():
         [SOURCES / "transplant.js"],
     )
     ids = {word: i for i, word in enumerate(toy_words())}
-    src = [[*lowered(split_words(english)), "EOS"] for english, _ in SEVEN]
-    tgt = [["BOS", *lowered(split_words(german))[:-1]] for _, german in SEVEN]
+    src = [[*lowered(split_words(english)), "EOS"] for english, _ in SHORT]
+    tgt = [["BOS", *lowered(split_words(german))[:-1]] for _, german in SHORT]
     src, tgt = (
         torch.tensor([[ids[w] for w in s] for s in side]) for side in (src, tgt)
     )

@@ -9,7 +9,7 @@ const WRITTEN = ["er or ihn", "sie", "es", "another word"];
 const GENDERS = ["masculine", "feminine", "neuter"];
 const ACTS = ["as it is", "zeros", "mean", "transplant"];
 
-export const START = { model: 0, head: 0, into: 1, from: 0, act: "transplant" };
+export const START = { model: 0, head: 7, into: 1, from: 0, act: "transplant" };
 
 /* Everything that the figure shows.
    data  sentences  each with its German words up to the pronoun, and the pronoun
@@ -51,7 +51,7 @@ export function build(root, data) {
     because: "It is head 2.4, and no other. Try it, then try model 3. Where would you look there?",
   }, () => {
     panel.hidden = false;
-    figure.set({ head: 7 });
+    figure.show();
   });
   const panel = make(root, "div", { hidden: "" });
 
@@ -100,7 +100,7 @@ export function build(root, data) {
     maps.textContent = "";
     const heads = data.models[model].heads.map(({ name }) => name);
     make(maps, "p", { class: "axis" }, `${english(into)} (model ${data.models[model].seed})`);
-    drawMap(maps, data.sentences[into].words, heads, rows, head);
+    drawMap(maps, data.sentences[into].words, heads, rows, panel.hidden ? null : head);
     if (!panel.hidden) {
       make(maps, "p", { class: "axis" }, `The same head where its numbers come from: ${english(from)}`);
       drawMap(maps, data.sentences[from].words, [heads[head]], [given]);
