@@ -10,9 +10,17 @@ import pytest
 import torch
 from javascript import run_javascript
 
-from results.live_sweeps import attention_sublayers, faded_encoder, without_heads
+from results.live_sweeps import (
+    SHORT,
+    PronounRows,
+    attention_sublayers,
+    faded_encoder,
+    next_of_each_gender,
+    without_heads,
+)
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
+from transformer_lite.data.toy import split_words
 from transformer_lite.tokenizer import EOS
 from transformer_lite_book.live_figures import (
     MODULES,
@@ -20,6 +28,7 @@ from transformer_lite_book.live_figures import (
     live_figure,
     stored_sweep,
 )
+from transformer_lite_book.recordings import lowered, toy_models, toy_words
 
 WORDS = [("cold", [2, 0, 2, 0], [10, 0, 2]), ("tea", [0, 2, 2, 1], [0, 10, 2])]
 WORDS += [("hot", [2, 0, 2, 0], [-10, 0, 2])]
@@ -137,6 +146,88 @@ def test_heads_are_switched_by_keyboard_after_a_guess(browser):
     assert output.inner_text() == trained
     page.get_by_role("checkbox").press("Space")
     assert "only head 3 is on" in page.locator(".says").inner_text()
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    page.close()
+
+
+TRANSPLANTED = stored_sweep("transplant")
+
+
+@torch.inference_mode()
+def test_a_transplant_gives_the_pronouns_that_the_package_gives():
+    changes = [
+        {"act": "as it is"},
+        {"act": "zeros", "model": 1},
+        {"act": "transplant"},
+        {"act": "transplant", "into": 4, "from": 3},
+    ]
+    states = [{"model": 0, "head": 7, "into": 1, "from": 0} | one for one in changes]
+    found = run_javascript(
+        "return given.states.map((state) => transplant.compute(state, given.data));",
+        {"states": states, "data": TRANSPLANTED},
+        [SOURCES / "transplant.js"],
+    )
+    ids = {word: i for i, word in enumerate(toy_words())}
+    src = [[*lowered(split_words(english)), "EOS"] for english, _ in SHORT]
+    tgt = [["BOS", *lowered(split_words(german))[:-1]] for _, german in SHORT]
+    src, tgt = (
+        torch.tensor([[ids[w] for w in s] for s in side]) for side in (src, tgt)
+    )
+    models = toy_models()
+    for state, one in zip(states, found, strict=True):
+        model = models[(1, 3)[state["model"]]]
+        into, last = slice(state["into"], state["into"] + 1), torch.tensor([7])
+        six = PronounRows(model, src[into], tgt[into], last)
+        giver = slice(state["from"], state["from"] + 1)
+        given = PronounRows(model, src[giver], tgt[giver], last).outputs(1, 3)
+        new = {
+            "as it is": None,
+            "zeros": torch.zeros_like,
+            "transplant": lambda _, given=given: given,
+        }[state["act"]]
+        chances = six.logits(1, 3, new).softmax(-1)[0]
+        for share, word in zip(one["chances"], ("er", "sie", "es"), strict=True):
+            assert share == pytest.approx(1000 * chances[ids[word]].item(), abs=1)
+        weights = model.attention_weights(src[into], tgt[into]).decoder[0, :, :, -1]
+        maps = torch.tensor(one["maps"]) - 100 * weights.flatten(0, 1)
+        assert maps.abs().max() < 1
+    assert [one["written"] for one in found] == ["sie", "sie", "er", "sie"]
+    assert all(sum(shares) == pytest.approx(100) for shares in found[0]["shares"])
+    assert min(found[0]["shares"][gender][gender] for gender in range(3)) > 98
+
+
+def test_donors_are_the_next_sentences_of_each_gender():
+    donors = next_of_each_gender([0, 1, 1, 2, 0, 2])
+    assert donors[:3].tolist() == [[4, 1, 3], [4, 2, 3], [4, 1, 3]]
+    assert donors[3:].tolist() == [[4, 1, 5], [0, 1, 5], [0, 1, 3]]
+
+
+def test_a_gender_is_transplanted_by_keyboard_after_a_guess(browser):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content(live_figure("transplant", TRANSPLANTED).data)
+    says = page.locator(".says")
+    assert says.is_hidden()
+    assert "and no other" not in page.locator(".live-figure").inner_text()
+    page.get_by_role("button", name="2.1", exact=True).press("Enter")
+    assert "Right" not in page.locator(".because").inner_text()
+    assert "Head 2.4 of model 1 as it is before “er”" in says.inner_text()
+    assert "writes “er” in place of “sie”" in says.inner_text()
+    for act in ("as it is", "mean"):
+        page.get_by_role("button", name=act).press("Enter")
+    assert "The mean of head 2.4 of model 1" in says.inner_text()
+    page.get_by_role("button", name="transplant").press("Enter")
+    node = page.get_by_role("button", name="head 2.3")
+    node.focus()
+    page.keyboard.press("Enter")
+    assert "still “sie”" in says.inner_text()
+    assert (
+        page.evaluate("document.activeElement.getAttribute('aria-label')") == "head 2.3"
+    )
+    page.get_by_role("combobox", name="model").select_option("1")
+    page.get_by_role("combobox", name="from").select_option("4")
+    assert "of model 3 as it is before “es”" in says.inner_text()
+    page.get_by_role("button", name="Reset").press("Enter")
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(wide) == 0
     page.close()

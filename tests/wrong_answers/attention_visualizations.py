@@ -1,25 +1,6 @@
 """Wrong answers to the exercises on the attention visualizations, by check."""
 
 
-def patched(heads, head, other):
-    new = heads.clone()
-    new[:, head] = heads[other, head]
-    return new
-
-
-def in_place(heads, head, other):
-    heads[:, head] = heads[other, head]
-    return heads
-
-
-def one_by_one(heads, head, other):
-    """Reads sentences that it has already patched."""
-    new = heads.clone()
-    for i, source in enumerate(other.tolist()):
-        new[i, head] = new[source, head]
-    return new
-
-
 def erased(weights, value, w_o, head):
     """Right for the first head; then W^O is all zeros, and so is every other part."""
     part = weights @ value @ w_o[:, : value.size(-1)].T
@@ -27,15 +8,49 @@ def erased(weights, value, w_o, head):
     return part
 
 
+def transplanted(model, layer, head, donor, receiver, *, mistake=""):
+    """The right answer, but for a mistake."""
+    w_o = model.decoder.layers[layer].self_attention.w_o
+    first = head if mistake == "width" else 12 * head
+    part, kept = slice(first, first + 12), []
+
+    def keep(_, inputs):
+        at = -2 if mistake == "of another" else -1
+        kept.append(inputs[0][0, at, part].clone())
+
+    def put(_, inputs):
+        heads = inputs[0].clone()
+        at = slice(None) if mistake == "everywhere" else -1
+        heads[0, at, part] = kept[0]
+        return (heads,)
+
+    hook = w_o.register_forward_pre_hook(keep)
+    model(*donor)
+    hook.remove()
+    hook = w_o.register_forward_pre_hook(put)
+    logits = model(*receiver)[0, -1]
+    if mistake != "hook":
+        hook.remove()
+    return logits
+
+
+def every_head(model, layer, head, donor, receiver):
+    w_o = model.decoder.layers[layer].self_attention.w_o
+    kept = []
+    with w_o.register_forward_pre_hook(lambda _, given: kept.append(given[0][0, -1])):
+        model(*donor)
+
+    def put(_, inputs):
+        heads = inputs[0].clone()
+        heads[0, -1] = kept[0]
+        return (heads,)
+
+    with w_o.register_forward_pre_hook(put):
+        return model(*receiver)[0, -1]
+
+
 # fmt: off
 WRONG = {
-    "check_patch": {
-        "nothing": lambda heads, head, other: None,
-        "unpatched": lambda heads, head, other: heads.clone(),
-        "the head alone": lambda heads, head, other: heads[other, head],
-        "in place": in_place,
-        "patched sentences read again": one_by_one,
-    },
     "check_part": {
         "nothing": lambda w, v, o, h: None,
         "the first head, and W^O erased": erased,
@@ -48,6 +63,21 @@ WRONG = {
             @ o[:, o.size(1) - (h + 1) * v.size(-1) : o.size(1) - h * v.size(-1)].T
         ),
         "every second column": lambda w, v, o, h: w @ v @ o[:, h :: o.size(1) // v.size(-1)].T,
+    },
+    "check_transplant": {
+        "nothing": lambda *given: None,
+        "the receiver as it is": lambda m, i, h, donor, receiver: m(*receiver)[0, -1],
+        "the donor": lambda m, i, h, donor, receiver: m(*donor)[0, -1],
+        "the other way round": lambda m, i, h, donor, receiver: transplanted(m, i, h, receiver, donor),
+        "all heads": every_head,
+        "the next layer": lambda m, i, *rest: transplanted(m, 1 - i, *rest),
+        "the next head": lambda m, i, h, *rest: transplanted(m, i, (h + 1) % 4, *rest),
+        "always the first head": lambda m, i, h, *rest: transplanted(m, i, 0, *rest),
+        "a head's place without its width": lambda *given: transplanted(*given, mistake="width"),
+        "the donor's last position but one": lambda *given: transplanted(*given, mistake="of another"),
+        "at all positions": lambda *given: transplanted(*given, mistake="everywhere"),
+        "the hook stays": lambda *given: transplanted(*given, mistake="hook"),
+        "all logits": lambda m, i, h, donor, receiver: m(*receiver),
     },
 }
 # fmt: on
