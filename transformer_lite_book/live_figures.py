@@ -18,7 +18,7 @@ from IPython.display import HTML
 
 from transformer_lite.page import script_of
 
-MODULES = {"query": ("transformer.js",), "residual": (), "heads": ()}
+MODULES = {"query": ("transformer.js",), "residual": (), "heads": (), "unit": ()}
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"
 
