@@ -5,11 +5,12 @@ python -m results.live_sweeps
 
 import json
 import tomllib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, product
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -17,9 +18,10 @@ from torch.nn import functional as F
 
 from results.provenance import ROOT
 from transformer_lite import Translator
+from transformer_lite.batching import Batch
 from transformer_lite.data.toy import split_words
 from transformer_lite.runs.files import write_whole
-from transformer_lite.tokenizer import EOS
+from transformer_lite.tokenizer import EOS, PAD
 from transformer_lite_book.live_figures import SOURCES
 from transformer_lite_book.recordings import (
     TRAIN_PAIRS,
@@ -46,6 +48,23 @@ EVERYDAY = (
     "I gave her the letter that my father had written.",
     "A dog runs on the beach.",
     "I have lost my keys.",
+)
+
+UNITS = (260, 206, 617, 744, 10, 126, 111, 389, 456, 793)
+"""Units of the last decoder layer, for Section 3.3."""
+
+UNIT_VALUES = (0, 2, 4, 6, 8, 10)
+
+SHUFFLES = 100
+"""Random columns of a unit's length that are compared with its own."""
+
+TURNED = (
+    "The dog bites the man.",
+    "He forgot to close the window.",
+    "I have lost my keys.",
+    "I gave her the letter that my father had written.",
+    "Please close the door.",
+    "She is sleeping.",
 )
 
 
@@ -310,9 +329,166 @@ def next_of_each_gender(genders: list[int]) -> Tensor:
     )
 
 
+@torch.inference_mode()
+def with_units(
+    translator: Translator,
+    source: str,
+    units: Sequence[int],
+    values: Sequence[float],
+    columns: Tensor | None = None,
+) -> list[str]:
+    """Translate a sentence once for each unit, which has the value at all positions.
+
+    Args:
+        units: Units of the last decoder layer's network.
+        values: The value of each.
+        columns: What a unit writes instead of its own column, one in a row.
+    """
+    network = translator.model.decoder.layers[-1].feed_forward
+    rows, value = torch.arange(len(units)), torch.tensor(values).float()[:, None]
+
+    def set_units(_: Any, given: tuple[Tensor], output: Tensor) -> Tensor:
+        by_row = output.reshape(len(units), -1, output.size(-1)).clone()
+        by_row[rows, :, list(units)] = value if columns is None else 0.0
+        return by_row.view_as(output)
+
+    def write(_: Any, given: tuple[Tensor], output: Tensor) -> Tensor:
+        by_row = output.reshape(len(units), -1, output.size(-1))
+        return (by_row + (value * columns)[:, None]).view_as(output)
+
+    hooks = [network.w_1.register_forward_hook(set_units)]
+    if columns is not None:
+        hooks.append(network.register_forward_hook(write))
+    # No sentence leaves the batch before all are done, so that row i stays row i.
+    with patch("transformer_lite.search.DONE_SHARE", 1.0):
+        texts = translator.translate([source] * len(units))
+    for hook in hooks:
+        hook.remove()
+    return texts
+
+
+def raised(model: Any) -> Tensor:
+    """Return how much each unit of the last decoder layer raises each token's logit.
+
+    Vocabulary × units: for a value of 1, against the mean of all tokens, and before
+    LayerNorm divides by the standard deviation.
+    """
+    last = model.decoder.layers[-1]
+    columns = last.feed_forward.w_2.weight  # d_model × units
+    columns = (columns - columns.mean(dim=0)) * last.after_feed_forward.norm.weight[
+        :, None
+    ]
+    logits = model.decoder.embedding.weight @ columns
+    return logits - logits.mean(dim=0)
+
+
+def fired(
+    translator: Translator, pairs: Sequence[tuple[str, str]]
+) -> tuple[Tensor, list[tuple[int, int, str, str]]]:
+    """Return the last decoder layer's units at each place of some translations.
+
+    Returns:
+        The values, places × units, and of each place: the sentence's number, the id of
+        the token that comes next, what is written before it, and that token.
+    """
+    model, tokenizer, found = translator.model, translator.tokenizer, []
+    batch = Batch.from_ids(
+        *([*map(tokenizer.encode, side)] for side in zip(*pairs, strict=True))
+    )
+    first = model.decoder.layers[-1].feed_forward.w_1
+    hook = first.register_forward_hook(lambda _, given, output: found.append(output))
+    with torch.inference_mode():
+        model(batch.src_ids, batch.tgt_input)
+    hook.remove()
+    is_place = batch.labels != PAD
+    places = []
+    for row, at in is_place.nonzero().tolist():
+        before, label = batch.tgt_input[row, 1 : at + 1].tolist(), batch.labels[row, at]
+        (piece,) = tokenizer.pieces([label.item()])
+        places.append((row, label.item(), tokenizer.decode(before), piece.strip("▁")))
+    return found[0][is_place].relu(), places
+
+
+@torch.inference_mode()
+def unit() -> dict[str, Any]:
+    """Turn units of the last decoder layer up, for Section 3.3."""
+    translator = Translator.load("tatoeba_en_de_wide", device="cpu")
+    model, tokenizer = translator.model, translator.tokenizer
+    everyday = json.loads((ROOT / "results/everyday.json").read_text("utf-8"))
+    probes = [sentence["source"] for sentence in everyday["sentences"][:48]]
+    probes += [source for source in TURNED if source not in probes]
+    pairs = [*zip(probes, translator.translate(probes), strict=True)]
+    values, places = fired(translator, pairs)
+    rises = raised(model)
+    cards = []
+    for number in UNITS:
+        top, strongest = rises[:, number].topk(8), values[:, number].topk(3)
+        pieces = [
+            piece.replace("▁", "") for piece in tokenizer.pieces(top.indices.tolist())
+        ]
+        cards.append(
+            {
+                "unit": number,
+                "fires": round(100 * (values[:, number] > 0).float().mean().item()),
+                "largest": round(strongest.values[0].item(), 1),
+                "answers": [
+                    [piece, round(rise, 2)]
+                    for piece, rise in zip(pieces, top.values.tolist(), strict=True)
+                ],
+                "asks": [
+                    [*places[at][::2], places[at][3], round(value, 1)]
+                    for value, at in zip(*map(Tensor.tolist, strongest), strict=True)
+                ],
+            }
+        )
+    network = model.decoder.layers[-1].feed_forward
+    each = [number for number in UNITS for _ in UNIT_VALUES]
+    sentences = []
+    for source in TURNED:
+        found = with_units(translator, source, each, UNIT_VALUES * len(UNITS))
+        texts = [*dict.fromkeys([translator.translate(source), *found])]
+        alike: list[int | None] = []
+        turned = zip(each, UNIT_VALUES * len(UNITS), found, strict=True)
+        for number, value, text in turned:
+            alike.append(None)
+            if text != texts[0]:
+                columns = shuffled(network.w_2.weight[:, number], number)
+                same = [number] * SHUFFLES, [value] * SHUFFLES
+                alike[-1] = with_units(translator, source, *same, columns).count(text)
+        every = torch.arange(network.w_1.out_features).split(128)
+        off = [with_units(translator, source, u.tolist(), [0] * len(u)) for u in every]
+        outputs = [{"text": text, "gloss": GLOSSES[text]} for text in texts]
+        step = len(UNIT_VALUES)
+        starts = range(0, len(each), step)
+        sentences.append(
+            {
+                "source": source,
+                "outputs": outputs,
+                "set": [[texts.index(t) for t in found[i : i + step]] for i in starts],
+                "alike": [alike[i : i + step] for i in starts],
+                "changed_off": sum(text != texts[0] for part in off for text in part),
+            }
+        )
+    return {
+        "values": UNIT_VALUES,
+        "shuffles": SHUFFLES,
+        "units": network.w_1.out_features,
+        "probes": pairs,
+        "cards": cards,
+        "sentences": sentences,
+    }
+
+
+def shuffled(column: Tensor, seed: int) -> Tensor:
+    """Return columns with the same entries in random orders, one in a row."""
+    generator = torch.Generator().manual_seed(seed)
+    orders = [torch.randperm(len(column), generator=generator) for _ in range(SHUFFLES)]
+    return column[torch.stack(orders)]
+
+
 def main() -> None:
     """Write what each figure shows beside its script."""
-    for compute in (residual, heads, transplant):
+    for compute in (residual, heads, transplant, unit):
         text = json.dumps(compute(), ensure_ascii=False, separators=(",", ":")) + "\n"
         path = SOURCES / f"{compute.__name__}.json"
         write_whole(path, lambda partial, text=text: partial.write_text(text, "utf-8"))

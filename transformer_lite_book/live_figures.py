@@ -23,6 +23,7 @@ MODULES = {
     "residual": (),
     "heads": (),
     "transplant": (),
+    "unit": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"

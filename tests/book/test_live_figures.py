@@ -228,6 +228,98 @@ def test_a_gender_is_transplanted_by_keyboard_after_a_guess(browser):
     page.get_by_role("combobox", name="from").select_option("4")
     assert "of model 3 as it is before “es”" in says.inner_text()
     page.get_by_role("button", name="Reset").press("Enter")
+
+
+TURNED = stored_sweep("unit")
+
+
+def test_a_unit_that_is_turned_up_changes_what_the_package_changes():
+    states = [
+        {"card": 0, "sentence": 0, "value": 4},  # "hat", 8: another tense
+        {"card": 1, "sentence": 1, "value": 4},  # "zu", 8: another verb
+        {"card": 0, "sentence": 2, "value": 0},  # off
+        {"card": 2, "sentence": 3, "value": 5},  # the end, 10: nothing is left
+        {"card": 9, "sentence": 4, "value": -1},  # as trained
+    ]
+    found = run_javascript(
+        "return given.states.map((state) => unit.compute(state, given.data));",
+        {"states": states, "data": TURNED},
+        [SOURCES / "unit.js"],
+    )
+    translator = Translator.load("tatoeba_en_de_wide", device="cpu")
+    first = translator.model.decoder.layers[-1].feed_forward.w_1
+    for state, one in zip(states, found, strict=True):
+        number = TURNED["cards"][state["card"]]["unit"]
+        value = TURNED["values"][state["value"]] if state["value"] >= 0 else None
+
+        def set_unit(_, given, output, number=number, value=value):
+            if value is not None:
+                output[..., number] = value
+
+        trained = translator.translate(one["source"])
+        hook = first.register_forward_hook(set_unit)
+        text = translator.translate(one["source"])
+        hook.remove()
+        assert " ".join(word["word"] for word in one["words"]) == text
+        assert one["isTrained"] == (text == trained)
+        assert (one["alike"] is None) == one["isTrained"]
+        assert one["set"] == value
+    assert [one["isTrained"] for one in found] == [False, False, True, False, True]
+    assert found[3]["words"] == []
+
+
+def test_a_unit_answers_with_the_tokens_that_its_column_raises():
+    translator = Translator.load("tatoeba_en_de_wide", device="cpu")
+    layer, vocabulary = translator.model.decoder.layers[-1], translator.tokenizer
+    table = translator.model.decoder.embedding.weight.detach()
+    norm, column = layer.after_feed_forward.norm, layer.feed_forward.w_2.weight.detach()
+    for card in TURNED["cards"]:
+        pushed = column[:, card["unit"]]
+        both = torch.stack([pushed, -pushed])  # LayerNorm alone takes the scale away
+        ends = torch.nn.functional.layer_norm(both, pushed.shape, norm.weight)
+        rise = table @ (ends[0] - ends[1]) / 2 * pushed.std(correction=0)
+        top = (rise - rise.mean()).topk(8)
+        pieces = [
+            piece.replace("▁", "") for piece in vocabulary.pieces(top[1].tolist())
+        ]
+        assert [piece for piece, _ in card["answers"]] == pieces
+        stored = [rise for _, rise in card["answers"]]
+        assert stored == pytest.approx(top[0].tolist(), abs=0.01)
+
+
+def test_no_unit_that_is_off_changes_a_word_and_two_cards_never_do():
+    of_cards = [[s["set"][i] for s in TURNED["sentences"]] for i in range(10)]
+    assert all(outputs[0] == 0 for card in of_cards for outputs in card)
+    idle = [not any(map(any, card)) for card in of_cards]
+    assert sum(idle) == 2
+
+
+def test_a_unit_is_turned_by_keyboard_after_a_guess(browser):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content(live_figure("unit", TURNED).data)
+    slider = page.get_by_role("slider", name="value")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    page.get_by_role("button", name="It becomes nonsense").press("Enter")
+    assert "No word changes" in page.locator(".predict").inner_text()
+    output, says = page.locator(".output"), page.locator(".says")
+    trained = output.inner_text()
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert "is off: no word changes" in says.inner_text()
+    assert output.inner_text() == trained
+    page.keyboard.press("End")
+    assert output.inner_text().strip() == "Der Hund hat den Mann gebissen."
+    assert page.locator("mark").all_inner_texts() == ["hat", "Mann", "gebissen."]
+    assert "random columns" in says.inner_text()
+    page.get_by_role("button", name="206: ").press("Enter")
+    page.get_by_role("combobox").select_option("1")
+    assert "zuzumachen" in output.inner_text()
+    assert "zustellen" in page.locator("table").nth(1).inner_text()
+    page.get_by_role("button", name="617: ").press("Enter")
+    assert output.inner_text().strip() == ""
+    assert "ends before" in page.locator(".live-figure").inner_text()
+    page.get_by_role("button", name="Reset").press("Enter")
+    assert output.inner_text() == trained
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(wide) == 0
     page.close()

@@ -2,8 +2,6 @@
 
 import torch
 
-from transformer_lite.layers import FeedForward
-
 
 def tensors(d, first, second, b_1=0.0, b_2=0.0):
     """The network whose hinges are `first` and are summed as `second`, per input."""
@@ -33,63 +31,84 @@ def everything_summed(d):
     return w_1, b_1, torch.ones(2 * d, d), b_2
 
 
-def smaller(rows, columns=None):
-    """A network of the hidden numbers that `rows` picks, copied with a mistake."""
+def by_hook(change, module=lambda model: last(model).w_1, keep=False):
+    """A translation while the output of a linear map is changed."""
 
-    def candidate(module, x):
-        keep = rows(module, x).clone()
-        if not keep.any():
-            keep[0] = True
-        small = FeedForward(x.size(-1), int(keep.sum())).to(x.dtype)
-        with torch.no_grad():
-            small.w_1.weight.copy_(module.w_1.weight[keep])
-            small.w_1.bias.copy_(module.w_1.bias[keep])
-            taken = module.w_2.weight[:, keep]
-            small.w_2.weight.copy_(columns(taken) if columns else taken)
-            small.w_2.bias.copy_(module.w_2.bias)
-        return small
+    def candidate(translator, sentence, unit, value):
+        def changed(_, given, output):
+            output = output.clone()
+            change(output, unit, value)
+            return output
+
+        hook = module(translator.model).register_forward_hook(changed)
+        text = translator.translate(sentence)
+        if not keep:
+            hook.remove()
+        return text
 
     return candidate
 
 
-def fires(module, x):
-    return (module.w_1(x) > 0).flatten(0, -2)
+def last(model):
+    return model.decoder.layers[-1].feed_forward
 
 
-def busy(module, x):
-    return fires(module, x).any(dim=0)
+def set_unit(output, unit, value):
+    output[..., unit] = value
 
 
-def silenced(module, x):
+def add(output, unit, value):
+    output.relu_()[..., unit] += value
+
+
+def scale(output, unit, value):
+    output[..., unit] *= value
+
+
+def neighbour(output, unit, value):
+    output[..., unit - 1] = value
+
+
+def all_units(output, unit, value):
+    output[:] = value
+
+
+def best_beam_only(output, unit, value):
+    output[:1, :1, ..., unit] = value
+
+
+def in_the_weights(translator, sentence, unit, value):
+    first = last(translator.model).w_1
     with torch.no_grad():
-        module.w_2.weight[:, ~busy(module, x)] = 0
-    return module
+        first.weight[unit], first.bias[unit] = 0, value
+    return translator.translate(sentence)
 
 
-def trimmed_in_place(module, x):
-    keep = busy(module, x)
-    small = smaller(busy)(module, x)
+def left_switched_on(translator, sentence, unit, value):
+    """Set by another module, which stays."""
+    network = last(translator.model)
+
+    def forward(x):
+        units = network.w_1(x).relu()
+        units[..., unit] = value
+        return network.w_2(units)
+
+    network.forward = forward
+    return translator.translate(sentence)
+
+
+def only_the_bias(translator, sentence, unit, value):
+    bias = last(translator.model).w_1.bias
+    old = bias[unit].item()
     with torch.no_grad():
-        module.w_2.weight[:, ~keep] = 0
-    return small
+        bias[unit] = value
+        text = translator.translate(sentence)
+        bias[unit] = old
+    return text
 
 
-def cut_in_place(module, x):
-    small = smaller(busy)(module, x)
-    module.w_1, module.w_2 = small.w_1, small.w_2
-    return module
-
-
-def without_bias(module, x):
-    small = smaller(busy)(module, x)
-    small.w_2.bias = None
-    return small
-
-
-def borrowed(module, x):
-    small = FeedForward(x.size(-1), int(busy(module, x).sum())).to(x.dtype)
-    small.forward = module.forward
-    return small
+def other_words(translator, sentence, unit, value):
+    return by_hook(set_unit)(translator, sentence, unit, value) + "!"
 
 
 def bends_far_away(d):
@@ -97,14 +116,6 @@ def bends_far_away(d):
     w_1, b_1, w_2, b_2 = tensors(d, (1, -1), (2, 1), b_2=-1e6)
     b_1[d:] = 1e6
     return w_1, b_1, w_2, b_2
-
-
-def without_inputs(module, x):
-    keep = busy(module, x)
-    x.zero_()
-    small = smaller(lambda module, x: keep)(module, x)
-    torch.nn.init.zeros_(small.w_1.weight)
-    return small
 
 
 # fmt: off
@@ -131,28 +142,33 @@ WRONG = {
         "twice the width": lambda d_model, d_ff: 2 * d_model,
         "one width too few": lambda d_model, d_ff: d_ff - d_model,
         "without projections": lambda d_model, d_ff: d_ff,
+        "a negative length": lambda d_model, d_ff: d_ff - 2 * d_model,
+        "a length of zero": lambda d_model, d_ff: max(0, d_ff - 2 * d_model),
+        "none below the width": lambda d_model, d_ff: d_ff - 2 * d_model if d_ff > d_model else "none",
+        "never": lambda d_model, d_ff: "none",
         "nothing": lambda d_model, d_ff: None,
         "not a number": lambda d_model, d_ff: float("nan"),
         "far too long": lambda d_model, d_ff: 10**400,
     },
-    "check_without_idle": {
-        "keeps all": lambda module, x: module,
-        "sets the idle to 0": silenced,
-        "drops one that fires": smaller(lambda m, x: busy(m, x) & (fires(m, x).sum(0) != fires(m, x).sum(0).max())),
-        "keeps those that always fire": smaller(lambda m, x: fires(m, x).all(dim=0)),
-        "keeps those above 0.1": smaller(lambda m, x: m.w_1(x).flatten(0, -2).amax(0) > 0.1),
-        "looks at every other input": smaller(lambda m, x: fires(m, x)[::2].any(dim=0)),
-        "borrows the given network": borrowed,
-        "sets the inputs to 0": without_inputs,
-        "looks at the first input only": smaller(lambda m, x: fires(m, x)[0]),
-        "looks at the biases": smaller(lambda m, x: m.w_1.bias > 0),
-        "keeps the idle": smaller(lambda m, x: ~busy(m, x)),
-        "another order in the second matrix": smaller(busy, lambda w: w.flip(1)),
-        "changes the given network": trimmed_in_place,
-        "changes the given network's type": lambda m, x: smaller(busy)(m, x) and m.float(),
-        "cuts the given network": cut_in_place,
-        "nothing": lambda module, x: None,
-        "without a bias": without_bias,
+    "check_turned": {
+        "adds": by_hook(add),
+        "multiplies": by_hook(scale),
+        "the unit before": by_hook(neighbour),
+        "all units": by_hook(all_units),
+        "one beam only": by_hook(best_beam_only),
+        "always 10": by_hook(lambda output, unit, value: set_unit(output, unit, 10)),
+        "the first layer": by_hook(set_unit, lambda model: model.decoder.layers[0].feed_forward.w_1),
+        "the encoder": by_hook(set_unit, lambda model: model.encoder.layers[-1].feed_forward.w_1),
+        "a component of the output": by_hook(lambda output, unit, value: set_unit(output, unit % 256, value), lambda model: last(model).w_2),
+        "the bias alone": only_the_bias,
+        "changes the weights": in_the_weights,
+        "as trained": lambda translator, sentence, unit, value: translator.translate(sentence),
+        "a list": lambda *given: [by_hook(set_unit)(*given)],
+        "another sentence": other_words,
+        "without the translator": lambda translator, sentence, unit, value: "Der Hund hat den Mann gebissen.",
+        "nothing": lambda translator, sentence, unit, value: None,
+        "leaves its hook": by_hook(set_unit, keep=True),
+        "leaves its function": left_switched_on,
     },
 }
 # fmt: on
