@@ -21,7 +21,7 @@ from transformer_lite.inference.scores import bleu_of
 
 MODEL = "tatoeba_en_de"
 PAIRS = 500
-"""The first pairs of the test set; the means are those of the first validation pairs."""
+"""So many test pairs are scored, and so many validation pairs give the means."""
 RESULT = Path("results/heads_off.json")
 GREEDY = SearchConfig(beam_size=1, batch_sentences=100)
 
