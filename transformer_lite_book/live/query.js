@@ -53,7 +53,7 @@ const TASKS = [
   {
     text: "Give “cold” 99.99 % of the weight.",
     isDone: ({ weights }) => weights[0] >= 0.9999,
-    found: "Now move the query a little: the weights hardly react. Gradient descent moves it a little, too, and learns nothing. This is saturation.",
+    found: "Now move the query a little: the weights hardly react. This is saturation.",
   },
   {
     text: "Add “hot”, which has the key of “cold” and the opposite value. Give the two different weights.",
@@ -119,7 +119,7 @@ export function build(root, data) {
     options: ["It stays", "It becomes about 90 %", "It becomes about 99.995 %"],
     answer: "It becomes about 99.995 %",
     because: "The scores 2 and 1 become 20 and 10, and e²⁰ is 22,026 times e¹⁰.",
-  }, () => doTasks(figure, tasks, place, now));
+  }, () => doTasks(figure, tasks, now));
 
   wider(figure, make(root, "div", { class: "wider" }), data, now);
   figure.show();
@@ -211,7 +211,7 @@ function tableOf(figure, parent, now) {
   });
 }
 
-function doTasks(figure, parent, place, now) {
+function doTasks(figure, parent, now) {
   const box = make(parent, "div", { class: "task" });
   let number = 0;
   const text = make(box, "p");
@@ -228,7 +228,7 @@ function doTasks(figure, parent, place, now) {
   give.addEventListener("click", next);
   figure.onChange((state) => {
     const { weights } = now();
-    const length = Math.hypot(...place(state.query));
+    const length = Math.hypot(...state.query);
     const isMet = () => TASKS[number]?.isDone({ length, weights, scaled: state.root });
     if (!state.hot && isMet()) next();
   });
@@ -249,8 +249,8 @@ function wider(figure, parent, { wide }, now) {
     const { d_k, wideWeights, wideReaction } = now();
     return (
       `With ${d_k} components, ${root ? "divided by their root" : "not divided"}, the largest of ten weights is ` +
-      `${format(100 * Math.max(...wideWeights), 1)}\u00a0%, and the largest slope w (1 − w) ` +
-      `${wideReaction < 0.0001 ? "less than 0.0001" : format(wideReaction, 4)}: so much can a weight react to its score.`
+      `${format(100 * Math.max(...wideWeights), 1)}\u00a0%, and a weight changes by at most ` +
+      `${wideReaction < 0.0001 ? "0.0001" : format(wideReaction, 4)} times a small change of its score.`
     );
   });
   figure.onChange(() => {
