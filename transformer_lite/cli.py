@@ -95,7 +95,7 @@ def train(words: Sequence[str]) -> None:
     recipe = as_options(load_recipe(name))
     defaults = Training(out=Path("runs", Path(name).stem), recipe=recipe)
     chosen = _read(Training, f"train {name}", options, default=defaults)
-    recipe = recipe_from_dict(asdict(chosen.recipe) | {"data": str(chosen.recipe.data)})
+    recipe = recipe_from_dict(asdict(chosen.recipe))
     from transformer_lite.parsing.evaluation import validation_samples
     from transformer_lite.training.run import train_recipe
 

@@ -267,7 +267,7 @@ def load_recipe(recipe: str | Path) -> Recipe:
 
 
 def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
-    """Make a recipe from nested dictionaries, as a TOML or JSON file holds them.
+    """Make a recipe from nested dictionaries, as files hold them or `asdict` gives.
 
     Raises:
         ValueError: A key or a value is wrong; the message names it and the remedy.
@@ -275,6 +275,8 @@ def recipe_from_dict(tables: Mapping[str, Any]) -> Recipe:
     configs = {"model": ModelConfig, "train": TrainConfig, "search": SearchConfig}
     _require_keys("", tables, ["data", "begin_with", *configs])
     data = tables.get("data")
+    if isinstance(data, Path):
+        data = str(data)
     if not isinstance(data, str):
         raise ValueError('the key "data" is missing; name the folder of `prepare`')
     if "\0" in data or any(map(_is_surrogate, data)):

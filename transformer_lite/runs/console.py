@@ -22,6 +22,9 @@ SECONDS = 60
 """From one line in a file to the next."""
 LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a process to end. SIGINT is Ctrl-C, SIGHUP a closed terminal."""
+
 UNREAD = suppress(OSError, RuntimeError, ValueError)
 """Goes on where nobody reads: a full disk, a closed pipe, a signal in between."""
 
@@ -70,10 +73,6 @@ def tell(message: str) -> None:
     shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
     with UNREAD:
         tqdm.write("".join(shown), file=sys.stderr)
-
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that ask a process to end. SIGINT is Ctrl-C, SIGHUP a closed terminal."""
 
 
 @contextmanager
