@@ -5,7 +5,6 @@ python -m results.heads_off
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,11 +17,12 @@ from transformer_lite import Translator
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.corpora import load_corpus
 from transformer_lite.inference.scores import bleu_of
+from transformer_lite_book.recordings import HEADS_OFF
 
 MODEL = "tatoeba_en_de"
 PAIRS = 500
 """So many test pairs are scored, and so many validation pairs give the means."""
-RESULT = Path("results/heads_off.json")
+RESULT = HEADS_OFF
 GREEDY = SearchConfig(beam_size=1, batch_sentences=100)
 
 

@@ -29,6 +29,8 @@ DIGEST = FOLDER / "results.json"
 """Written by book/tools/make_results.py from the files in results/."""
 HEADS = FOLDER / "heads.safetensors"
 """Five small translators of the toy corpus, whose script results/README.md names."""
+HEADS_OFF = FOLDER / "heads_off.json"
+"""Written by results/heads_off.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -72,6 +74,15 @@ def gpu_measurements() -> dict[str, dict[str, Any]] | None:
     if measured["conditions"]["is_tiny"]:
         raise ValueError(f"{GPU}: a trial at a tiny size; give that of a real GPU")
     return measured
+
+
+def scores_without_heads() -> dict[str, Any]:
+    """Return the BLEU of a translator without each of its heads, row by row.
+
+    "zeros" and "mean" say what a head gives instead, "rows" is without all heads of a
+    row, and "as_trained" with all heads.
+    """
+    return json.loads(HEADS_OFF.read_text(encoding="utf-8"))
 
 
 def _stored(kind: str, name: str) -> Any:
