@@ -56,7 +56,7 @@ UNITS = (260, 206, 617, 744, 10, 126, 111, 389, 456, 793)
 UNIT_VALUES = (0, 2, 4, 6, 8, 10)
 
 SHUFFLES = 100
-"""Random columns of a unit's length that are compared with its own."""
+"""Shuffled answers that are compared with a unit's own."""
 
 TURNED = (
     "The dog bites the man.",
@@ -342,7 +342,7 @@ def with_units(
     Args:
         units: Units of the last decoder layer's network.
         values: The value of each.
-        columns: What a unit writes instead of its own column, one in a row.
+        columns: Other answers in place of the units', one in a row.
     """
     network = translator.model.decoder.layers[-1].feed_forward
     rows, value = torch.arange(len(units)), torch.tensor(values).float()[:, None]

@@ -268,7 +268,7 @@ def test_a_unit_that_is_turned_up_changes_what_the_package_changes():
     assert found[3]["words"] == []
 
 
-def test_a_unit_answers_with_the_tokens_that_its_column_raises():
+def test_a_unit_answers_with_the_tokens_that_its_answer_raises():
     translator = Translator.load("tatoeba_en_de_wide", device="cpu")
     layer, vocabulary = translator.model.decoder.layers[-1], translator.tokenizer
     table = translator.model.decoder.embedding.weight.detach()
@@ -310,7 +310,7 @@ def test_a_unit_is_turned_by_keyboard_after_a_guess(browser):
     page.keyboard.press("End")
     assert output.inner_text().strip() == "Der Hund hat den Mann gebissen."
     assert page.locator("mark").all_inner_texts() == ["hat", "Mann", "gebissen."]
-    assert "random columns" in says.inner_text()
+    assert "shuffled answers" in says.inner_text()
     page.get_by_role("button", name="206: ").press("Enter")
     page.get_by_role("combobox").select_option("1")
     assert "zuzumachen" in output.inner_text()

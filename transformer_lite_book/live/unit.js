@@ -11,10 +11,10 @@ const NOTHING = "It stays as it is";
 export const START = { card: 0, sentence: 0, value: -1 };
 
 /* Everything that the figure shows.
-   data  values     that a unit is set to, and `shuffles`, how many random columns
+   data  values     that a unit is set to, and `shuffles`, how many shuffled answers
          cards      for each unit its number, where it fires most, and what it raises
          sentences  for each its outputs, the first as trained; which of them each card
-                    and value gives (`set`), and how many random columns give it, too */
+                    and value gives (`set`), and how many shuffled answers give it, too */
 export function compute({ card, sentence, value }, { values, shuffles, probes, cards, sentences }) {
   const { unit, fires, largest, answers, asks } = cards[card];
   const { source, outputs, set, alike } = sentences[sentence];
@@ -93,10 +93,10 @@ export function build(root, data) {
     const value = set ? `has the value ${set} everywhere` : "is off";
     return `Unit ${unit} ${value}: ` + (isTrained
       ? "no word changes."
-      : `another sentence. Of ${shuffles} random columns of the same length, ${alike} give the same one.`);
+      : `another sentence. Of ${shuffles} shuffled answers, ${alike} give the same one.`);
   });
   make(panel, "p", { class: "axis" },
-    "A random column is the unit's own with its entries shuffled. Many of them: any push would have done it. Few: this unit did.");
+    "A shuffled answer is the unit's own (its row of W₂) with its entries shuffled. Many of them: any push would have done it. Few: this unit did.");
   figure.show();
 }
 
