@@ -175,7 +175,7 @@ FAULTS = {
         ("the others wait for a process that failed alone",
          "if self.any_rank(message is not None) else []", "if False else []"),
         ("an error is shown only when the group has been destroyed",
-         "    except Exception as error:\n        if world_size > 1:\n",
+         "    except BaseException as error:\n        if world_size > 1:\n",
          "    except Exception as error:\n        dist.destroy_process_group()\n        if world_size > 1:\n",
          "package/training/test_ranks.py"),
     ],
