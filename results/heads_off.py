@@ -3,14 +3,12 @@
 python -m results.heads_off
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from results.live_sweeps import attention_sublayers
+from results.live_sweeps import attention_sublayers, without_heads
 from results.provenance import conditions, require_clean
 from results.storage import write_json
 from transformer_lite import Translator
@@ -22,7 +20,6 @@ from transformer_lite_book.recordings import HEADS_OFF
 MODEL = "tatoeba_en_de"
 PAIRS = 500
 """So many test pairs are scored, and so many validation pairs give the means."""
-RESULT = HEADS_OFF
 GREEDY = SearchConfig(beam_size=1, batch_sentences=100)
 
 
@@ -30,26 +27,6 @@ def pairs_of(split: str) -> tuple[list[str], list[str]]:
     """Return the first sentences of a split of Tatoeba and their translations."""
     pairs = list(load_corpus("tatoeba").splits[split])[:PAIRS]
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
-
-
-@contextmanager
-def heads_replaced(module: nn.Module, by: Tensor, heads: list[int]) -> Iterator[None]:
-    """Have heads of a sub-layer give something else inside the block.
-
-    Args:
-        by: What they give instead, (heads, d_v).
-    """
-
-    def replaced(_: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
-        by_head = given[0].unflatten(-1, by.shape).clone()
-        by_head[..., heads, :] = by[heads]
-        return (by_head.flatten(-2),)
-
-    hook = module.w_o.register_forward_pre_hook(replaced)
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def means_of(translator: Translator, modules: list[nn.Module]) -> list[Tensor]:
@@ -88,15 +65,15 @@ def main() -> None:
     result |= {"zeros": [], "mean": [], "rows": []}
     for module, mean in zip(modules, means, strict=True):
         every = list(range(module.num_heads))
-        for name, by in {"zeros": torch.zeros_like(mean), "mean": mean}.items():
+        for name, instead in {"zeros": None, "mean": mean}.items():
             result[name].append([])
             for head in every:
-                with heads_replaced(module, by, [head]):
+                with without_heads(module, [head], instead):
                     result[name][-1].append(bleu())
             print(name, result[name][-1], flush=True)
-        with heads_replaced(module, torch.zeros_like(mean), every):
+        with without_heads(module, every):
             result["rows"].append(bleu())
-        write_json(RESULT, result)
+        write_json(HEADS_OFF, result)
 
 
 if __name__ == "__main__":

@@ -113,15 +113,22 @@ def residual() -> dict[str, Any]:
 
 
 @contextmanager
-def without_heads(attention: Any, heads: Collection[int]) -> Iterator[None]:
-    """Let these heads of an attention sub-layer give zeros inside the block."""
+def without_heads(
+    attention: Any, heads: Collection[int], instead: Tensor | None = None
+) -> Iterator[None]:
+    """Let these heads of an attention sub-layer give something else inside the block.
 
-    def zeros(_: Any, given: tuple[Tensor]) -> tuple[Tensor]:
+    Args:
+        instead: What each head gives, (heads, d_v); by default zeros.
+    """
+    chosen = sorted(heads)
+
+    def replaced(_: Any, given: tuple[Tensor]) -> tuple[Tensor]:
         outputs = given[0].unflatten(-1, (attention.num_heads, -1)).clone()
-        outputs[..., sorted(heads), :] = 0
+        outputs[..., chosen, :] = 0 if instead is None else instead[chosen]
         return (outputs.flatten(-2),)
 
-    hook = attention.w_o.register_forward_pre_hook(zeros)
+    hook = attention.w_o.register_forward_pre_hook(replaced)
     try:
         yield
     finally:
