@@ -275,8 +275,8 @@ FAULTS = {
 # fmt: on
 
 
-def is_noticed(module: str, fault: Fault, folder: Path) -> bool:
-    """Return whether a test fails in a copy of the repository that has the fault.
+def verdict_of(module: str, fault: Fault, folder: Path) -> str:
+    """Say whether a test fails in a copy of the repository that has the fault.
 
     Raises:
         ValueError: The text that the fault changes does not stand there once.
@@ -294,11 +294,12 @@ def is_noticed(module: str, fault: Fault, folder: Path) -> bool:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)}
     try:
         ended = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, timeout=600
+            command, cwd=folder, env=environment, capture_output=True, timeout=900
         )
-        return ended.returncode == 1  # tests ran, and one failed
+        # 1: tests ran, and one failed
+        return "noticed" if ended.returncode == 1 else "UNNOTICED"
     except subprocess.TimeoutExpired:
-        return True
+        return "NO END"  # a fault may cause this, and so may a busy machine
     finally:
         path.write_text(text, encoding="utf-8")
 
@@ -320,11 +321,10 @@ def main(parts: list[str]) -> int:
         shutil.copy(ROOT / "pyproject.toml", folder)
         for number, (module, fault) in enumerate(chosen, start=1):
             begun = time.monotonic()
-            noticed = is_noticed(module, fault, folder)
-            num_noticed += noticed
-            verdict = f"{'noticed' if noticed else 'UNNOTICED':9}"
+            verdict = verdict_of(module, fault, folder)
+            num_noticed += verdict == "noticed"
             seconds = f"{time.monotonic() - begun:4.0f} s"
-            print(f"{number:3}  {verdict}  {seconds}  {fault.name}", flush=True)
+            print(f"{number:3}  {verdict:9}  {seconds}  {fault.name}", flush=True)
     print(f"{num_noticed} of {len(chosen)} faults are noticed")
     return int(num_noticed < len(chosen))
 
