@@ -72,7 +72,7 @@ class Tokenizer:
         vocab_size: int,
         vocab_sentences: int = VOCAB_SENTENCES,
         symbols: Iterable[str] = (),
-        is_most: bool = False,
+        allow_smaller: bool = False,
     ) -> "Tokenizer":
         """Learn a tokenizer from lines of the training data.
 
@@ -82,7 +82,7 @@ class Tokenizer:
                 of this size is drawn, always the same one.
             symbols: Words that are one token each, such as the brackets of trees
                 (Section 6.3). A longer word is split after such a beginning.
-            is_most: Learn fewer tokens where the lines have too little text.
+            allow_smaller: Learn fewer tokens where the lines have too little text.
 
         Raises:
             ValueError: The lines have too little text for `vocab_size`, or too many
@@ -120,7 +120,7 @@ class Tokenizer:
             )
         except RuntimeError as error:
             most = re.search(r"to a value <= (\d+)", str(error))
-            if is_most and most:
+            if allow_smaller and most:
                 return cls.train(sample, int(most[1]), vocab_sentences, symbols)
             raise ValueError(_explain(str(error), vocab_size)) from error
         return cls(model.getvalue())

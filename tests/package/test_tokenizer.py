@@ -188,7 +188,7 @@ def test_a_file_that_is_no_model_is_named(tokenizer, tmp_path):
 
 
 def test_little_text_gives_as_many_tokens_as_it_has_on_demand():
-    most = Tokenizer.train(LINES, 8000, symbols=SYMBOLS, is_most=True).vocab_size
+    most = Tokenizer.train(LINES, 8000, symbols=SYMBOLS, allow_smaller=True).vocab_size
     Tokenizer.train(LINES, most, symbols=SYMBOLS)
     with pytest.raises(ValueError, match=f"8000 .* give at most {most}$"):
         Tokenizer.train(LINES, 8000, symbols=SYMBOLS)

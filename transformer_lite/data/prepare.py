@@ -31,7 +31,7 @@ def prepare(
     max_length: int,
     skip_unusable: bool,
     tokenizer: Tokenizer | None = None,
-    is_most: bool = False,
+    allow_smaller: bool = False,
 ) -> None:
     """Train a tokenizer on the training split, and write every split as ids.
 
@@ -44,7 +44,7 @@ def prepare(
         skip_unusable: Leave out training pairs that cannot be used or are too long, and
             count them in `corpus.json`; otherwise they are an error.
         tokenizer: One that is taken instead, with its own size.
-        is_most: Learn a smaller vocabulary where there is too little text.
+        allow_smaller: Learn a smaller vocabulary where there is too little text.
 
     Raises:
         ValueError: `out` exists, a pair cannot be used or is too long, or the
@@ -54,7 +54,7 @@ def prepare(
         too_long: set[int] = set()
         if tokenizer is None:
             tokenizer, too_long = _learned_vocabulary(
-                corpus, vocab_size, max_length, skip_unusable, is_most
+                corpus, vocab_size, max_length, skip_unusable, allow_smaller
             )
         tokenizer.save(folder / "tokenizer.model")
         summary = {"corpus": corpus.name, "languages": corpus.languages}
@@ -121,7 +121,11 @@ class _UsablePairs:
 
 
 def _learned_vocabulary(
-    corpus: Corpus, vocab_size: int, max_length: int, skip_unusable: bool, is_most: bool
+    corpus: Corpus,
+    vocab_size: int,
+    max_length: int,
+    skip_unusable: bool,
+    allow_smaller: bool,
 ) -> tuple[Tokenizer, set[int]]:
     """Learn the vocabulary from the training pairs that are used.
 
@@ -142,7 +146,7 @@ def _learned_vocabulary(
         pairs = _UsablePairs(corpus, "train", "vocabulary", skip_unusable, too_long)
         text = chain.from_iterable(map(corpus.encodable, pairs))
         tokenizer = Tokenizer.train(
-            text, vocab_size, symbols=sorted(symbols), is_most=is_most
+            text, vocab_size, symbols=sorted(symbols), allow_smaller=allow_smaller
         )
         if not skip_unusable:  # a pair that is too long will be an error
             return tokenizer, too_long

@@ -60,10 +60,10 @@ class Preparation:
         from transformer_lite.data.prepare import prepare as write_corpus
         from transformer_lite.data.store import PreparedCorpus
 
-        vocab_size, is_most = self.vocab_size, self.vocab_size is None
-        if is_most:
+        vocab_size, allow_smaller = self.vocab_size, self.vocab_size is None
+        if allow_smaller:
             vocab_size = VOCAB_SIZES.get(corpus.name, VOCAB_SIZE)
-        options = (self.max_length, self.skip_unusable, tokenizer, is_most)
+        options = (self.max_length, self.skip_unusable, tokenizer, allow_smaller)
         write_corpus(corpus, out, vocab_size, *options)
         written = PreparedCorpus(out)
         sizes = ", ".join(f"{size:,} {split}" for split, size in written.sizes.items())

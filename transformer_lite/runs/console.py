@@ -25,7 +25,7 @@ LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a process to end. SIGINT is Ctrl-C, SIGHUP a closed terminal."""
 
-UNREAD = suppress(OSError, RuntimeError, ValueError)
+OUTPUT_ERRORS_IGNORED = suppress(OSError, RuntimeError, ValueError)
 """Goes on where nobody reads: a full disk, a closed pipe, a signal in between."""
 
 
@@ -43,7 +43,7 @@ class Progress(tqdm):
 
     def display(self, *given: Any, **options: Any) -> None:
         """Draw the bar; in a file write a line, if a minute has passed."""
-        with UNREAD:
+        with OUTPUT_ERRORS_IGNORED:
             if self.fp.isatty():
                 super().display(*given, **options)
             elif time.monotonic() >= self._due:
@@ -60,7 +60,7 @@ class Progress(tqdm):
         """End the bar's line; in a file there is none."""
         if not self.disable and not self.fp.isatty():
             self.sp = None  # tqdm takes this for a window, and writes nothing
-        with UNREAD:
+        with OUTPUT_ERRORS_IGNORED:
             super().close()
 
 
@@ -71,7 +71,7 @@ def tell(message: str) -> None:
     goes on.
     """
     shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
-    with UNREAD:
+    with OUTPUT_ERRORS_IGNORED:
         tqdm.write("".join(shown), file=sys.stderr)
 
 
