@@ -55,10 +55,13 @@ def test_a_line_is_there_as_soon_as_it_is_written():
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", 0) as pipe:
         blocks = lines_in(source, 100, print)
+        gives_up = Timer(20, pipe.close)  # so that who waits for more gets too much
+        gives_up.start()
         parts = {b"one\ntwo\nth": ["one", "two"], b"ree\n": ["three"]}
         for sent, expected in parts.items():
             Thread(target=pipe.write, args=[sent]).start()
             assert next(block for block in blocks if block) == expected
+        gives_up.cancel()
         pipe.close()
         assert [*blocks] == []
 
