@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformer_lite.attention import MultiHeadAttention, fused_attention
 from transformer_lite.config import ModelConfig
 from transformer_lite.embeddings import Embedding
-from transformer_lite.layers import DecoderLayer, EncoderLayer
+from transformer_lite.layers import DecoderLayer, EncoderLayer, FeedForward
 from transformer_lite.model import Transformer
 from transformer_lite_book.recurrent import RecurrentModel
 
@@ -149,6 +149,27 @@ class ThreeMatrices(Transformer):
         self.decoder.embedding = TwoMatrices(config.vocab_size, config.d_model)
 
 
+class LinearFeedForward(FeedForward):
+    """xW₁W₂ with both biases: Equation 2 without the ReLU."""
+
+    def forward(
+        self, x: Float[Tensor, "*batch d_model"]
+    ) -> Float[Tensor, "*batch d_model"]:
+        """Transform each position's vector by two linear maps alone."""
+        return self.w_2(self.w_1(x))
+
+
+class WithoutReLU(Transformer):
+    """The Transformer with feed-forward networks that are linear."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            linear = LinearFeedForward(config.d_model, config.d_ff)
+            linear.load_state_dict(layer.feed_forward.state_dict())
+            layer.feed_forward = linear
+
+
 class NoSublayer(nn.Module):
     """Stands where a sub-layer is left out: its vectors pass unchanged."""
 
@@ -188,6 +209,7 @@ MODELS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "without padding mask": WithoutPaddingMask,
     "three matrices": ThreeMatrices,
     "heads for feed-forward": HeadsForFeedForward,
+    "without ReLU": WithoutReLU,
     "recurrent": Recurrent,
     "recurrent with attention": partial(Recurrent, has_attention=True),
 }

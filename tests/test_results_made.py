@@ -296,6 +296,7 @@ CHANGED = (
     "without padding mask",
     "three matrices",
     "heads for feed-forward",
+    "without ReLU",
 )
 
 
@@ -353,6 +354,18 @@ def test_heads_in_place_of_feed_forward_networks_have_as_many_parameters():
     assert sorted(part.num_heads for part in parts) == 6 * [16] + 3 * [24]
     spread = {p.std().item() for part in parts for p in part.parameters()}
     assert max(spread) < 0.09
+
+
+def test_without_relu_the_networks_are_linear_and_begin_with_the_same_weights():
+    linear, usual = made_model("without ReLU"), made_model("Transformer")
+    x, zero = torch.randn(5, 128), torch.zeros(5, 128)
+    for part in (linear.encoder.layers[1], linear.decoder.layers[2]):
+        network = part.feed_forward
+        both = network(x) + network(-x)
+        assert torch.allclose(both, 2 * network(zero), atol=1e-5)
+    ours, theirs = linear.state_dict(), usual.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 @pytest.mark.parametrize("name", CHANGED)
