@@ -220,7 +220,7 @@ def test_a_gender_is_transplanted_by_keyboard_after_a_guess(browser):
     node = page.get_by_role("button", name="head 2.3")
     node.focus()
     page.keyboard.press("Enter")
-    assert "still “sie”" in says.inner_text()
+    assert "the model still writes “sie”" in says.inner_text()
     assert (
         page.evaluate("document.activeElement.getAttribute('aria-label')") == "head 2.3"
     )

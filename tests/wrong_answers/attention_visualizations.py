@@ -8,6 +8,25 @@ def erased(weights, value, w_o, head):
     return part
 
 
+def right_part(weights, value, w_o, head):
+    width = value.size(-1)
+    return weights @ value @ w_o[:, head * width : (head + 1) * width].T
+
+
+def value_erased(weights, value, w_o, head):
+    """Right, but the values are all zeros afterwards."""
+    part = right_part(weights, value, w_o, head)
+    value.zero_()
+    return part
+
+
+def weights_erased(weights, value, w_o, head):
+    """Right, but the weights are all zeros afterwards."""
+    part = right_part(weights, value, w_o, head)
+    weights.zero_()
+    return part
+
+
 def transplanted(model, layer, head, donor, receiver, *, mistake=""):
     """The right answer, but for a mistake."""
     w_o = model.decoder.layers[layer].self_attention.w_o
@@ -26,11 +45,14 @@ def transplanted(model, layer, head, donor, receiver, *, mistake=""):
 
     hook = w_o.register_forward_pre_hook(keep)
     model(*donor)
-    hook.remove()
+    if mistake != "recording hook":
+        hook.remove()
     hook = w_o.register_forward_pre_hook(put)
     logits = model(*receiver)[0, -1]
     if mistake != "hook":
         hook.remove()
+    if mistake == "training":
+        model.train()
     return logits
 
 
@@ -54,6 +76,8 @@ WRONG = {
     "check_part": {
         "nothing": lambda w, v, o, h: None,
         "the first head, and W^O erased": erased,
+        "the values erased": value_erased,
+        "the weights erased": weights_erased,
         "another shape": lambda w, v, o, h: w @ v,
         "the first head, always, in double precision": lambda w, v, o, h: (w @ v @ o[:, : v.size(-1)].T).double(),
         "the first head, always": lambda w, v, o, h: w @ v @ o[:, : v.size(-1)].T,
@@ -77,6 +101,8 @@ WRONG = {
         "the donor's last position but one": lambda *given: transplanted(*given, mistake="of another"),
         "at all positions": lambda *given: transplanted(*given, mistake="everywhere"),
         "the hook stays": lambda *given: transplanted(*given, mistake="hook"),
+        "the recording hook stays": lambda *given: transplanted(*given, mistake="recording hook"),
+        "left in training mode": lambda *given: transplanted(*given, mistake="training"),
         "all logits": lambda m, i, h, donor, receiver: m(*receiver),
     },
 }

@@ -83,8 +83,9 @@ export function build(root, data) {
       transplant: `${name} as it is before “${donor}”`,
     }[act];
     const share = `${format(Math.max(...chances) / 10, 1)}\u00a0%`;
-    const verdict = written === due ? `still “${written}”` : `“${written}” in place of “${due}”`;
-    return `${what[0].toUpperCase()}${what.slice(1)}: the model writes ${verdict} (${share}).`;
+    const verdict =
+      written === due ? `still writes “${written}”` : `writes “${written}” in place of “${due}”`;
+    return `${what[0].toUpperCase()}${what.slice(1)}: the model ${verdict} (${share}).`;
   });
   const views = make(panel, "div", { class: "views" });
   const bars = make(make(views, "table"), "tbody");
