@@ -31,6 +31,8 @@ HEADS = FOLDER / "heads.safetensors"
 """Five small translators of the toy corpus, whose script results/README.md names."""
 HEADS_OFF = FOLDER / "heads_off.json"
 """Written by results/heads_off.py."""
+WITHOUT_SUMS = FOLDER / "without_sums.json"
+"""Written by results/without_sums.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -83,6 +85,11 @@ def scores_without_heads() -> dict[str, Any]:
     row, and "as_trained" with all heads.
     """
     return json.loads(HEADS_OFF.read_text(encoding="utf-8"))
+
+
+def encoders_without_sums() -> dict[str, dict[str, Any]]:
+    """Return own share and BLEU of a translator, by how its encoder is changed."""
+    return json.loads(WITHOUT_SUMS.read_text(encoding="utf-8"))["encoders"]
 
 
 def _stored(kind: str, name: str) -> Any:

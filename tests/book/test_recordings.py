@@ -9,6 +9,8 @@ import torch
 from safetensors import safe_open
 from unchecked import unchecked
 
+from results.without_sums import ENCODERS, changed_encoder
+from transformer_lite import Translator
 from transformer_lite.tokenizer import PAD
 from transformer_lite_book import recordings
 from transformer_lite_book.recordings import (
@@ -34,6 +36,28 @@ def test_an_experiment_has_a_run_for_each_seed():
         stored_runs("table_4")
     with pytest.raises(ValueError, match="newstest; there are valid, test"):
         stored_decoding("newstest")
+
+
+def test_an_encoder_that_does_not_average_reads_each_token_alone():
+    encoder = Translator.load("multi30k_en_de", device="cpu").model.encoder
+    ids = torch.tensor([[5, 7, 11, 13], [17, 7, 19, 23]])
+    mask = torch.ones(2, 1, 1, 4, dtype=torch.bool)
+    with torch.inference_mode():
+        averaged = changed_encoder(encoder, 1, True)(ids, mask)
+        assert torch.allclose(averaged, encoder(ids, mask), atol=1e-5)
+        alone = changed_encoder(encoder, 0, False)(ids, mask)
+    same = (alone[0] - alone[1]).abs().amax(dim=-1) < 1e-5
+    assert same.tolist() == [False, True, False, False]
+
+
+def test_averaging_makes_tokens_alike_and_without_x_no_caption_is_translated():
+    stored = recordings.encoders_without_sums()
+    assert [*stored] == [*ENCODERS]
+    shares = {name: one["share"] for name, one in stored.items()}
+    assert shares["without x"] < shares["without x, no averaging"] - 0.2
+    assert shares["without x, no averaging"] < shares["as trained"]
+    assert max(one["bleu"] for name, one in stored.items() if "without" in name) < 5
+    assert stored["as trained"]["bleu"] > 30
 
 
 def test_what_no_gpu_has_measured_is_none(tmp_path, monkeypatch):

@@ -24,6 +24,17 @@ def last_stays(translator, sums, sentence):
     return texts
 
 
+def only(chosen):
+    """Take away these sums alone; translate as trained without the others."""
+
+    def candidate(translator, sums, sentence):
+        whole = translator.translate(sentence)
+        texts = one_by_one(lambda x, f, norm: norm(f))(translator, sums, sentence)
+        return [text if at in chosen else whole for at, text in enumerate(texts)]
+
+    return candidate
+
+
 def pre_norm_layer_with(**changed):
     """The decoder layer in pre-norm, but for one part."""
     parts = {
@@ -89,6 +100,11 @@ WRONG = {
         "another sentence": lambda translator, sums, sentence: (
             one_by_one(lambda x, f, norm: norm(f))(translator, sums, "A black cat sleeps on the bed.")
         ),
+        "five sums alone": only({0, 7, 10, 13, 14}),
+        "the encoder's feed-forward sums left": only({*range(15)} - {1, 3, 5}),
+        "the decoder's first feed-forward sum left": only({*range(15)} - {8}),
+        "the encoder's upper layers left": only({*range(15)} - {2, 3, 4, 5}),
+        "a twentieth of x": one_by_one(lambda x, f, norm: norm(x / 20 + f)),
         "not yet written": lambda *given: None,
         "an error": lambda translator, sums, sentence: [one.residual for one in sums],
     },

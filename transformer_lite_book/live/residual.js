@@ -73,7 +73,7 @@ export function build(root, data) {
     );
   });
   make(note, "p", {},
-    "Each square compares two tokens of the English sentence after the last encoder layer: the fuller, the more alike (empty: a cosine of 0 or less). The more alike all are, the less the decoder can tell them apart.");
+    "Each square compares two tokens of the English sentence after the last encoder layer: the fuller, the more alike (empty: a cosine of 0 or less). The more alike all are, the less the decoder can tell them apart. Being alike is not the only damage: try the girl at r = 0.05.");
   make(note, "p", { class: "axis" }, "The model was trained with r = 1 and has never seen another.");
   figure.show();
 }
