@@ -97,7 +97,7 @@ def train_recipe(
                 *corpus.ids("train"),
                 config.batch_tokens,
                 config.seed,
-                batches_per_step(config, processes.world_size),
+                batches_per_step(config),
                 processes.rank,
                 processes.world_size,
             )
@@ -341,7 +341,8 @@ def _require_memory(
 def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> str:
     train, processes = recipe.train, trainer.processes
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    each = batches_per_step(train, processes.world_size) // processes.world_size
+    world_size, parts = processes.world_size, trainer.stream.parts
+    batches = batches_per_step(train)
     device = processes.device.type
     if device == "cuda":
         device = torch.cuda.get_device_name(processes.device)
@@ -352,10 +353,22 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
     text = (
         f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
         f"{train.max_steps:,} steps\n"
-        f"{processes.world_size} × {device}, {trainer.precision}; on each a step has "
-        f"{each} × {train.batch_tokens:,} tokens at most\n"
-        f"learning rate {rate:.1e} at its highest, in step {done + 1:,}"
+        f"{world_size} × {device}, {trainer.precision}; on each a step has "
+        f"{batches * parts // world_size} × {train.batch_tokens:,}"
+        f"{f' / {parts}' if parts > 1 else ''} tokens at most"
     )
+    if parts > 1:
+        text += (
+            f"\neach batch is cut in {parts}; the steps are those of one process, but for "
+            "what dropout drops"
+        )
+    sentences = int(batches * train.batch_tokens / max(trainer.stream.mean_lengths()))
+    if world_size > sentences:
+        text += (
+            f"\nwarning: a step has about {sentences} sentences, so some of "
+            f"{world_size} processes have nothing to do; start at most {sentences}"
+        )
+    text += f"\nlearning rate {rate:.1e} at its highest, in step {done + 1:,}"
     if train.cooldown_steps:
         text += f"; falls to 0 over the last {train.cooldown_steps:,}"
     if rate * recipe.model.d_model > LARGEST_RATE:
