@@ -162,6 +162,11 @@ FAULTS = {
         ("long gradients are not clipped", "    if clip_norm is not None:\n", "    if False:\n"),
         ("validation drops out units", "    model.eval()\n", ""),
     ],
+    "transformer_lite/training/memory.py": [
+        ("what the second attention of a decoder's layer keeps is forgotten",
+         "decoder = encoder + read(1) + attention", "decoder = encoder + read(1)"),
+        ("dropout is free", "if config.dropout else 0", "if False else 0"),
+    ],
     "transformer_lite/training/checkpoint.py": [
         ("a checkpoint that has changed is resumed from", "if processes.rank == 0 and saved != read:", "if False:"),
         ("a resumed run has forgotten Adam's moments",

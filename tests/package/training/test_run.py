@@ -106,6 +106,8 @@ def test_a_run_announces_what_it_trains_on_what_and_how(recipe, out, capsys):
     shown = capsys.readouterr().err
     assert re.search(r"^[\d,]+ parameters, 40 pairs, 6 steps$", shown, re.M)
     assert "1 × cpu, fp32; on each a step has 2 × 60 tokens at most\n" in shown
+    memory = r"^memory of a step, in MB on each: weights 0\.\d, .*, together 0\.\d$"
+    assert re.search(memory, shown, re.M)
     # 6^-0.5 · 3^-0.5 · 4/6: the rate falls from the first step on.
     assert "rate 1.6e-01 at its highest, in step 3; falls to 0 over the last" in shown
 
@@ -115,7 +117,7 @@ def test_a_run_announces_what_it_trains_on_what_and_how(recipe, out, capsys):
     [
         (2, "2 × cpu, fp32; on each a step has 3 × 60 tokens at most\n", False),
         (4, "3 × 60 / 2 tokens at most\neach batch is cut in 2; the steps", False),
-        (99, "2 × 60 / 33 tokens at most\neach batch is cut in 33", True),
+        (297, "2 × 60 / 99 tokens at most\neach batch is cut in 99", True),
     ],
 )
 def test_a_run_says_how_the_processes_share_a_step(recipe, world_size, said, warned):
@@ -127,9 +129,8 @@ def test_a_run_says_how_the_processes_share_a_step(recipe, world_size, said, war
     made = Trainer(model, stream, [], recipe.train, recipe.data, processes)
     shown = _announcement(recipe, corpus, made)
     assert said in shown
-    # Sentences have 3 tokens on average, with EOS.
     message = (
-        r"warning: a step has about \d+ sentences, so some of 99 .*; start at most"
+        r"warning: a step has about \d+ sentences, so some of 297 .*; start at most"
     )
     assert bool(re.search(message, shown)) == warned
 
