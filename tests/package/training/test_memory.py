@@ -41,7 +41,7 @@ def tracked(config, sentences, length, precision):
                 optimizer.step()
                 optimizer.zero_grad()
     (found,) = tracker.get_tracker_snapshot("peak").values()
-    return {str(kind): size for kind, size in found.items()}
+    return {str(kind).rpartition(".")[2]: size for kind, size in found.items()}
 
 
 def require_close(config, sentences, length, precision, rel):
