@@ -119,7 +119,9 @@ FAULTS = {
         ("a batch is larger than allowed",
          "(end - start + 1) * width > batch_tokens", "(end - start) * width > batch_tokens"),
         ("all processes read the same batches",
-         "share = step[self._rank :: self._world_size]", "share = step[: len(step) // self._world_size]"),
+         "share = parts[self._rank :: self._world_size]", "share = parts[: len(parts) // self._world_size]"),
+        ("a pair of a batch that is cut is left out", "pairs[number :: self.parts]", "pairs[number + 1 :: self.parts]"),
+        ("a pair that fills an empty part counts", "real=torch.empty(0, dtype=torch.long)", "real=torch.arange(1)"),
         ("a resumed run repeats a batch",
          "yield DataPosition(epoch, number), pairs", "yield DataPosition(epoch, number - 1), pairs"),
         ("every epoch has the same order", "(self._seed, number)", "(self._seed, 0)"),
@@ -159,6 +161,11 @@ FAULTS = {
         ("gradients are added up from step to step", "    optimizer.zero_grad()\n", ""),
         ("long gradients are not clipped", "    if clip_norm is not None:\n", "    if False:\n"),
         ("validation drops out units", "    model.eval()\n", ""),
+    ],
+    "transformer_lite/training/memory.py": [
+        ("what the second attention of a decoder's layer keeps is forgotten",
+         "decoder = encoder + read(1) + attention", "decoder = encoder + read(1)"),
+        ("dropout is free", "if config.dropout else 0", "if False else 0"),
     ],
     "transformer_lite/training/checkpoint.py": [
         ("a checkpoint that has changed is resumed from", "if processes.rank == 0 and saved != read:", "if False:"),

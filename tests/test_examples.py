@@ -1,11 +1,14 @@
 """The examples run."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
 
 import nbformat
+import pytest
+import torch
 from loading import ROOT, load
 
 
@@ -22,6 +25,54 @@ def test_training_by_hand_lowers_the_loss(tmp_path):
     first, *_, last = map(float, re.findall(r"loss (\S+)", shown))
     assert last < first - 0.5
     assert shown.count("translation  ") == 3
+
+
+def processes(number, example, *options):
+    """What an example says that this many processes run."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+    words = [*torchrun, str(number)] if number > 1 else []
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment["PYTHONWARNINGS"] = "error:FSDP2"  # such as of views
+    return subprocess.run(
+        [sys.executable, *words, ROOT / "examples" / example, *options],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment | {"CUDA_VISIBLE_DEVICES": ""},
+    ).stdout
+
+
+def sharded(folder, number):
+    """The weights of an example after three steps, and what its processes said."""
+    file = folder / f"{number}.pt"
+    shown = processes(number, "fsdp2.py", "--steps", "3", "--out", file)
+    kept = [int(n.replace(",", "")) for n in re.findall(r"keeps (\S+)", shown)]
+    return torch.load(file), kept, re.findall(r"loss (\S+)", shown)
+
+
+@pytest.mark.skipif(
+    torch.__version__ < "2.7", reason="fully_shard on CPUs needs PyTorch 2.7"
+)
+def test_two_processes_that_share_all_tensors_train_the_model_of_one(tmp_path):
+    whole, (all_numbers,), losses = sharded(tmp_path, 1)
+    parts, kept, other_losses = sharded(tmp_path, 2)
+    assert whole.keys() == parts.keys()
+    for name, weight in whole.items():
+        torch.testing.assert_close(parts[name], weight, rtol=0, atol=1e-12)
+    assert len(set(losses)) == 3
+    assert other_losses == losses
+    assert sum(kept) == all_numbers
+    assert kept[0] == pytest.approx(all_numbers / 2, rel=0.02)
+
+
+def test_two_processes_with_half_of_adams_moments_take_the_steps_of_adam():
+    pattern = r"process (\d) of 2: (\S+) of (\S+) moments, weights at most (\S+) apart"
+    found = re.findall(pattern, processes(2, "sharded_adam.py"))
+    assert sorted(rank for rank, *_ in found) == ["0", "1"]
+    for _, own, whole, apart in found:
+        own, whole = (int(number.replace(",", "")) for number in (own, whole))
+        assert own == -(-whole // 4) * 2  # the weights are rounded up to pairs
+        assert float(apart) < 1e-12
 
 
 def test_the_course_in_colab_has_the_parts_of_the_course():

@@ -2,11 +2,12 @@
 
 Paper: §5.1
 Chapter: 05_1_training_data_and_batching
-Tests: tests/package/test_batching.py
+Tests: tests/package/test_batching.py, tests/package/training/test_any_number.py
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -209,15 +210,14 @@ def cut_to_fit(
     return [*batches, pairs[start:]] if len(pairs) else []
 
 
-def batches_per_step(config: TrainConfig, world_size: int) -> int:
+def batches_per_step(config: TrainConfig) -> int:
     """Return the number of batches of a step over all processes (Section 5.1).
 
     It depends on the recipe alone: a run that resumes with another number of processes
     takes the same steps.
 
     Raises:
-        ValueError: A step is smaller than a batch, or the processes cannot share its
-            batches evenly.
+        ValueError: A step is smaller than a batch.
     """
     wanted = config.global_batch_tokens or config.batch_tokens
     if wanted < config.batch_tokens:
@@ -225,17 +225,7 @@ def batches_per_step(config: TrainConfig, world_size: int) -> int:
             f"train.global_batch_tokens = {wanted} is less than train.batch_tokens = "
             f"{config.batch_tokens}; give at least as much, or smaller batches"
         )
-    number = round(wanted / config.batch_tokens)
-    if number % world_size:
-        each = -(-number // world_size)  # rounded up
-        shares = [str(n) for n in range(1, number + 1) if number % n == 0]
-        raise ValueError(
-            f"a step is {number} × train.batch_tokens = {config.batch_tokens}, which "
-            f"{world_size} processes cannot share evenly; start {' or '.join(shares)}, "
-            "or begin another run with --train.batch-tokens "
-            f"{wanted // (world_size * each)} --train.global-batch-tokens {wanted}"
-        )
-    return number
+    return round(wanted / config.batch_tokens)
 
 
 class DataPosition(NamedTuple):
@@ -262,15 +252,15 @@ class BatchStream:
     """Batches without end, epoch after epoch, from an exact position on.
 
     All processes share one stream: each takes its part of a step's batches, and no
-    batch is read twice or left out.
+    pair is read twice or left out. Where the batches of a step are no multiple of the
+    processes, each batch is cut into as many parts as make them one.
 
     Args:
         batch_tokens: Most tokens of a batch on either side, with padding.
-        batches_per_step: Batches over all processes; a multiple of `world_size`.
+        batches_per_step: Batches over all processes.
 
     Raises:
-        ValueError: There are no pairs, sources and targets differ in number, or the
-            processes cannot share the batches of a step evenly.
+        ValueError: There are no pairs, or sources and targets differ in number.
     """
 
     def __init__(
@@ -284,15 +274,12 @@ class BatchStream:
         world_size: int = 1,
     ) -> None:
         _require_pairs(src, tgt)
-        if batches_per_step < 1 or batches_per_step % world_size:
-            raise ValueError(
-                f"batches_per_step = {batches_per_step} cannot be shared by "
-                f"{world_size} processes; give a multiple of {world_size}"
-            )
         self._src, self._tgt = src, tgt
         self._batch_tokens, self._seed = batch_tokens, seed
         self._batches_per_step = batches_per_step
         self._rank, self._world_size = rank, world_size
+        self.parts = world_size // math.gcd(batches_per_step, world_size)
+        """Into how many parts each batch is cut."""
 
     def mean_lengths(self) -> tuple[float, float]:
         """Return the mean length of sources and of targets, in tokens with EOS."""
@@ -308,8 +295,17 @@ class BatchStream:
         stream = self._stream(start)
         while True:
             step = list(islice(stream, self._batches_per_step))
-            share = step[self._rank :: self._world_size]
-            yield StepBatches([self.batch(p) for _, p in share], step[-1][0])
+            parts = [(pairs, n) for _, pairs in step for n in range(self.parts)]
+            share = parts[self._rank :: self._world_size]
+            yield StepBatches([self._part(*part) for part in share], step[-1][0])
+
+    def _part(self, pairs: Int[np.ndarray, " batch"], number: int) -> Batch:
+        """Return one of the parts of a batch, about equal in pairs and in lengths."""
+        if len(pairs) > number:
+            return self.batch(pairs[number :: self.parts])
+        # No pair is left. Every process has to compute something, so this one computes
+        # the first pair once more, and none of its tokens counts.
+        return replace(self.batch(pairs[:1]), real=torch.empty(0, dtype=torch.long))
 
     def _stream(
         self, start: DataPosition

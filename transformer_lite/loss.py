@@ -127,7 +127,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         at_least_fp32 = torch.promote_types(products, torch.float32)
         ctx.scale = scale
         hidden, weight = hidden.to(products), weight.to(products)
-        loss_sum, nll_sum = hidden.new_zeros(2, dtype=at_least_fp32)
+        # Not views of one tensor, which FSDP warns of.
+        loss_sum = hidden.new_zeros((), dtype=at_least_fp32)
+        nll_sum = torch.zeros_like(loss_sum)
         hidden_gradient = torch.empty_like(hidden)
         weight_gradient = torch.zeros_like(weight, dtype=at_least_fp32)
         elements = SLICE_ELEMENTS.get(hidden.device.type, SLICE_ELEMENTS["cpu"])

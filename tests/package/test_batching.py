@@ -1,6 +1,5 @@
 """Batches hold every pair once, within their budget and with little padding."""
 
-import re
 from itertools import islice
 
 import numpy as np
@@ -109,22 +108,38 @@ def test_each_epoch_has_another_order():
     assert first != second
 
 
-@pytest.mark.parametrize(("world_size", "per_step"), [(1, 3), (2, 2), (3, 6), (2, 4)])
-def test_shards_are_disjoint_and_complete_across_ends_of_epochs(world_size, per_step):
+@pytest.mark.parametrize(
+    ("world_size", "per_step", "parts"),
+    [(1, 3, 1), (2, 2, 1), (3, 6, 1), (2, 1, 2), (3, 2, 3), (4, 6, 2), (7, 1, 7)],
+)
+def test_any_processes_share_every_pair_of_a_step_across_ends_of_epochs(
+    world_size, per_step, parts
+):
     whole = stream_of(64)
     ends = np.cumsum([len(whole.epoch(number)) for number in range(4)])
-    assert (ends[:3] % per_step).any(), "no step crosses the end of an epoch"
+    if per_step > 1:
+        assert (ends[:3] % per_step).any(), "no step crosses the end of an epoch"
     number = ends[-1] // per_step
     place = {"world_size": world_size, "batches_per_step": per_step}
     shards = [steps_of(64, number, rank=n, **place) for n in range(world_size)]
-    dealt = []
-    for parts in zip(*shards, strict=True):
-        assert {len(part.batches) for part in parts} == {per_step // world_size}
-        assert len({part.position for part in parts}) == 1
-        for row in zip(*(part.batches for part in parts), strict=True):
-            dealt += [numbers(batch) for batch in row]
+    assert stream_of(64, **place).parts == parts
     read = [pairs.tolist() for n in range(4) for pairs in whole.epoch(n)]
-    assert dealt == read[: number * per_step]
+    for step, shares in enumerate(zip(*shards, strict=True)):
+        assert {len(s.batches) for s in shares} == {per_step * parts // world_size}
+        assert len({share.position for share in shares}) == 1
+        rows = zip(*(share.batches for share in shares), strict=True)
+        dealt = [numbers(b) if b.tokens else [] for row in rows for b in row]
+        for batch in read[step * per_step : (step + 1) * per_step]:
+            own, dealt = dealt[:parts], dealt[parts:]
+            assert sorted(n for part in own for n in part) == sorted(batch)
+            sizes = [len(part) for part in own]
+            assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_process_that_gets_no_pair_computes_one_that_counts_for_nothing():
+    (step,) = steps_of(1, 1, rank=2, world_size=3)
+    (batch,) = step.batches
+    assert (numbers(batch), batch.tokens) == ([0], 0)
 
 
 @settings(max_examples=20, deadline=None)
@@ -147,50 +162,21 @@ def test_a_stream_without_a_target_for_each_source_is_refused(pairs, targets):
         BatchStream(src, tgt, 40, seed=5)
 
 
-@pytest.mark.parametrize(("per_step", "world_size"), [(1, 2), (3, 2), (0, 1)])
-def test_a_stream_whose_processes_cannot_share_a_step_is_refused(per_step, world_size):
-    message = f"batches_per_step = {per_step} cannot be shared by {world_size} process"
-    with pytest.raises(ValueError, match=message):
-        stream_of(61, batches_per_step=per_step, world_size=world_size)
-
-
 @pytest.mark.parametrize(
-    ("whole", "batch", "world_size", "expected"),
-    [
-        (None, 3125, 1, 1),
-        (25_000, 25_000, 1, 1),
-        (25_000, 3125, 1, 8),
-        (25_000, 3125, 4, 8),
-        (25_000, 3125, 8, 8),
-        (25_000, 3000, 2, 8),
-    ],
+    ("whole", "batch", "expected"),
+    [(None, 3125, 1), (25_000, 25_000, 1), (25_000, 3125, 8), (25_000, 3000, 8)],
 )
-def test_processes_share_the_batches_of_a_step(whole, batch, world_size, expected):
+def test_a_step_has_as_many_batches_as_come_closest_to_its_tokens(
+    whole, batch, expected
+):
     config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
-    assert batches_per_step(config, world_size) == expected
-
-
-@pytest.mark.parametrize(
-    ("whole", "batch", "world_size"), [(25_000, 3125, 3), (None, 25_000, 8)]
-)
-def test_processes_that_cannot_share_a_step_are_told_a_size(whole, batch, world_size):
-    config = TrainConfig(batch_tokens=batch, global_batch_tokens=whole)
-    message = rf"{world_size} processes cannot share .*; start 1[, ]"
-    with pytest.raises(ValueError, match=message) as error:
-        batches_per_step(config, world_size)
-    said = str(error.value)
-    each, together = map(int, re.findall(r"batch-tokens (\d+)", said))
-    assert together == (whole or batch)
-    remedy = TrainConfig(batch_tokens=each, global_batch_tokens=together)
-    batches = batches_per_step(remedy, world_size)
-    assert batches % world_size == 0
-    assert batches * each == pytest.approx(together, rel=0.01)
+    assert batches_per_step(config) == expected
 
 
 def test_a_step_smaller_than_a_batch_is_refused():
     config = TrainConfig(batch_tokens=3125, global_batch_tokens=3124)
     with pytest.raises(ValueError, match=r"less than train\.batch_tokens = 3125"):
-        batches_per_step(config, 1)
+        batches_per_step(config)
 
 
 def test_a_batch_adds_ends_and_padding():

@@ -57,6 +57,12 @@ def test_the_fused_loss_is_the_plain_one(seed, smoothing, padding, elements):
         assert_close(own, other, **EXACT)
 
 
+def test_the_sums_are_no_views_of_a_common_tensor():
+    sums = fused(*some_input(5), 0.1)
+    places = {s.untyped_storage().data_ptr() for s in (sums.loss, sums.nll)}
+    assert len(places) == 2
+
+
 def test_a_batch_of_padding_alone_has_no_loss():
     hidden, weight, labels = some_input(4)
     sums = fused(hidden, weight, torch.full_like(labels, PAD), 0.1)

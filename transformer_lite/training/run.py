@@ -6,7 +6,6 @@ Tests: tests/package/training/test_run.py, tests/package/test_cli.py
 """
 
 import json
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
@@ -35,6 +34,7 @@ from transformer_lite.runs.metrics import Metrics
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.checkpoint import newest_complete
 from transformer_lite.training.distributed import join_processes
+from transformer_lite.training.memory import require_memory, step_memory
 from transformer_lite.training.trainer import OnValidation, Trainer
 
 CHANGEABLE = (
@@ -97,12 +97,13 @@ def train_recipe(
                 *corpus.ids("train"),
                 config.batch_tokens,
                 config.seed,
-                batches_per_step(config, processes.world_size),
+                batches_per_step(config),
                 processes.rank,
                 processes.world_size,
             )
             _require_room(recipe, corpus)
-            _require_memory(new_model, recipe.model, processes.device)
+            with torch.device("meta"):  # where tensors have a shape and no numbers
+                require_memory(new_model(recipe.model), processes.device)
             validation = fixed_batches(*corpus.ids("valid"), config.batch_tokens)
             folder, initial = RunFolder(out), None
             if recipe.begin_with is not None and not folder.steps_taken():
@@ -316,32 +317,11 @@ def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
         )
 
 
-def _require_memory(
-    new_model: Callable[[ModelConfig], nn.Module],
-    config: ModelConfig,
-    device: torch.device,
-) -> None:
-    """Check the weights, their gradients and Adam's moments against all the memory."""
-    with torch.device("meta"):  # where tensors have a shape and no numbers
-        model = new_model(config)
-    parameters = sum(tensor.numel() for tensor in model.parameters())
-    needed = 16 * parameters + 4 * sum(tensor.numel() for tensor in model.buffers())
-    if device.type == "cuda":
-        there = torch.cuda.get_device_properties(device).total_memory
-    else:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
-        raise MemoryError(
-            f"a model of {parameters:,} parameters needs {needed / 2**30:,.0f} GiB in "
-            f"training, and there are {there / 2**30:,.0f}; give a smaller "
-            "model.d_model, model.d_ff, model.num_layers or model.max_len"
-        )
-
-
 def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> str:
     train, processes = recipe.train, trainer.processes
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    each = batches_per_step(train, processes.world_size) // processes.world_size
+    world_size, parts = processes.world_size, trainer.stream.parts
+    batches = batches_per_step(train)
     device = processes.device.type
     if device == "cuda":
         device = torch.cuda.get_device_name(processes.device)
@@ -352,10 +332,26 @@ def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> s
     text = (
         f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
         f"{train.max_steps:,} steps\n"
-        f"{processes.world_size} × {device}, {trainer.precision}; on each a step has "
-        f"{each} × {train.batch_tokens:,} tokens at most\n"
-        f"learning rate {rate:.1e} at its highest, in step {done + 1:,}"
+        f"{world_size} × {device}, {trainer.precision}; on each a step has "
+        f"{batches * parts // world_size} × {train.batch_tokens:,}"
+        f"{f' / {parts}' if parts > 1 else ''} tokens at most"
     )
+    if parts > 1:
+        text += (
+            f"\neach batch is cut in {parts}; the steps are those of one process, but "
+            "for what dropout drops"
+        )
+    sentences = int(batches * train.batch_tokens / max(trainer.stream.mean_lengths()))
+    if world_size > sentences:
+        text += (
+            f"\nwarning: a step has about {sentences} sentences, so some of "
+            f"{world_size} processes have nothing to do; start at most {sentences}"
+        )
+    tokens = -(-train.batch_tokens // parts)  # rounded up
+    kind = processes.device.type
+    if needed := step_memory(trainer.model, tokens, trainer.precision, kind):
+        text += f"\nmemory of a step, in MB on each: {needed}"
+    text += f"\nlearning rate {rate:.1e} at its highest, in step {done + 1:,}"
     if train.cooldown_steps:
         text += f"; falls to 0 over the last {train.cooldown_steps:,}"
     if rate * recipe.model.d_model > LARGEST_RATE:

@@ -184,7 +184,7 @@ def add_gradients(
     Returns:
         The sums of loss and nll over this process's batches.
     """
-    sums = torch.zeros(2, device=processes.device)
+    sums = torch.zeros(2, dtype=torch.float64, device=processes.device)
     for number, batch in enumerate(batch.to(processes.device) for batch in batches):
         # The batch's place in the step, not its process, decides what is dropped: any
         # number of processes takes the same step, and no random state needs saving.

@@ -79,7 +79,7 @@ def trainer_of(processes, out, precision=None):
     """The trainer of seven steps of four batches each, dropout included."""
     config = TrainConfig(**SEVEN_STEPS, precision=precision or "fp32")
     sides = pairs(41)
-    number = batching.batches_per_step(config, processes.world_size)
+    number = batching.batches_per_step(config)
     place = (number, processes.rank, processes.world_size)
     stream = BatchStream(*sides, config.batch_tokens, config.seed, *place)
     model = some_model(dropout=0.3).model
@@ -152,9 +152,10 @@ def counted_sum(sums, bucket):
     return default_hooks.allreduce_hook(None, bucket)
 
 
-def become(rank, port):
-    """Set what torchrun would set for one of two processes."""
-    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_PORT": port}
+def become(rank, port, world_size=2):
+    """Set what torchrun would set for one of some processes."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "MASTER_PORT": port}
+    place["WORLD_SIZE"] = world_size
     os.environ |= {name: str(value) for name, value in place.items()}
     os.environ["MASTER_ADDR"] = "127.0.0.1"
 

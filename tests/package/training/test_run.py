@@ -20,15 +20,19 @@ from small_runs import (
     same_weights,
 )
 
+from transformer_lite.batching import BatchStream
 from transformer_lite.config import ModelConfig, Recipe, SearchConfig, TrainConfig
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference import scores
 from transformer_lite.inference.scores import ValidationSamples
+from transformer_lite.model import Transformer
 from transformer_lite.runs.files import sha256_of
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.weights import read_weights, weights_of
 from transformer_lite.training import trainer
-from transformer_lite.training.run import train_recipe
+from transformer_lite.training.distributed import Processes
+from transformer_lite.training.run import _announcement, train_recipe
+from transformer_lite.training.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +106,33 @@ def test_a_run_announces_what_it_trains_on_what_and_how(recipe, out, capsys):
     shown = capsys.readouterr().err
     assert re.search(r"^[\d,]+ parameters, 40 pairs, 6 steps$", shown, re.M)
     assert "1 × cpu, fp32; on each a step has 2 × 60 tokens at most\n" in shown
+    memory = r"^memory of a step, in MB on each: weights 0\.\d, .*, together 0\.\d$"
+    assert re.search(memory, shown, re.M)
     # 6^-0.5 · 3^-0.5 · 4/6: the rate falls from the first step on.
     assert "rate 1.6e-01 at its highest, in step 3; falls to 0 over the last" in shown
+
+
+@pytest.mark.parametrize(
+    ("world_size", "said", "warned"),
+    [
+        (2, "2 × cpu, fp32; on each a step has 3 × 60 tokens at most\n", False),
+        (4, "3 × 60 / 2 tokens at most\neach batch is cut in 2; the steps", False),
+        (297, "2 × 60 / 99 tokens at most\neach batch is cut in 99", True),
+    ],
+)
+def test_a_run_says_how_the_processes_share_a_step(recipe, world_size, said, warned):
+    corpus = PreparedCorpus(recipe.data)
+    recipe = changed(recipe, "train", global_batch_tokens=360)
+    stream = BatchStream(*corpus.ids("train"), 60, 1, 6, 0, world_size)
+    processes = Processes(rank=0, world_size=world_size, device=torch.device("cpu"))
+    model = Transformer(changed(recipe, "model", vocab_size=40).model)
+    made = Trainer(model, stream, [], recipe.train, recipe.data, processes)
+    shown = _announcement(recipe, corpus, made)
+    assert said in shown
+    message = (
+        r"warning: a step has about \d+ sentences, so some of 297 .*; start at most"
+    )
+    assert bool(re.search(message, shown)) == warned
 
 
 @pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.7, False)])
