@@ -30,11 +30,11 @@ PAIRS = 500
 """So many test pairs are scored, and so many validation pairs give a head's mean."""
 FEWER = 200
 """So many pairs give a row's means, and so many score the second model."""
-CHOICE = 100
+CHOICE = 250
 """So many validation pairs choose the best head of a row."""
 COUNTS = (0, 16, 32, 48, 64)
 """So many heads are switched off together."""
-ORDERS = 1
+ORDERS = 2
 """Random orders in which heads are switched off, for comparison."""
 DRAWS = 400
 """Test sets that are drawn anew to say how far chance moves a difference."""
