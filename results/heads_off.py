@@ -1,36 +1,127 @@
-"""Switch heads of a trained translator off, one by one, and score what is left.
+"""Switch heads of a trained translator off, and score what is left.
 
-python -m results.heads_off
+python -m results.heads_off            # every part
+python -m results.heads_off alone      # some; each part names its commit
 """
 
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+import sacrebleu
 import torch
 from torch import Tensor, nn
 
 from results.live_sweeps import attention_sublayers, without_heads
 from results.provenance import conditions, require_clean
-from results.storage import write_json
+from results.storage import read_json, write_json
 from transformer_lite import Translator
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.corpora import load_corpus
 from transformer_lite.inference.scores import bleu_of
 from transformer_lite_book.recordings import HEADS_OFF
 
-MODEL = "tatoeba_en_de"
+MODEL, CORPUS = "tatoeba_en_de", "tatoeba"
+SECOND_MODEL, SECOND_CORPUS = "multi30k_en_de", "multi30k"
+SECOND_SPLIT = "test_2016_flickr"
 PAIRS = 500
-"""So many test pairs are scored, and so many validation pairs give the means."""
+"""So many test pairs are scored, and so many validation pairs give a head's mean."""
+FEWER = 200
+"""So many pairs give a row's means, and so many score the second model."""
+CHOICE = 250
+"""So many validation pairs choose the best head of a row."""
+COUNTS = (0, 16, 32, 48, 64)
+"""So many heads are switched off together."""
+ORDERS = 2
+"""Random orders in which heads are switched off, for comparison."""
+DRAWS = 400
+"""Test sets that are drawn anew to say how far chance moves a difference."""
 GREEDY = SearchConfig(beam_size=1, batch_sentences=100)
 
+Pairs = tuple[list[str], list[str]]
+"""Sentences and their translations."""
 
-def pairs_of(split: str) -> tuple[list[str], list[str]]:
-    """Return the first sentences of a split of Tatoeba and their translations."""
-    pairs = list(load_corpus("tatoeba").splits[split])[:PAIRS]
+
+def pairs_of(corpus: str, split: str, first: int = 0, number: int = PAIRS) -> Pairs:
+    """Return sentences of a split and their translations."""
+    pairs = list(load_corpus(corpus).splits[split])[first : first + number]
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
-def means_of(translator: Translator, modules: list[nn.Module]) -> list[Tensor]:
-    """Return what each head gives on average over the words of validation sentences."""
+class Model:
+    """A trained translator whose heads can be switched off, row by row."""
+
+    def __init__(self, name: str) -> None:
+        self.translator = Translator.load(name, device="cpu")
+        self.modules = list(attention_sublayers(self.translator.model).values())
+        self.every = range(self.translator.model.config.num_heads)
+        self.rows = range(len(self.modules))
+
+    def translate(
+        self,
+        sources: list[str],
+        off: Mapping[int, Collection[int]],
+        instead: Sequence[Tensor] | None = None,
+    ) -> list[str]:
+        """Translate without these heads of each row.
+
+        Args:
+            instead: What each head gives then, row by row; by default zeros.
+        """
+        with ExitStack() as stack:
+            for row, heads in off.items():
+                given = None if instead is None else instead[row]
+                stack.enter_context(without_heads(self.modules[row], heads, given))
+            return self.translator.translate(sources, GREEDY)
+
+    def bleu(
+        self, pairs: Pairs, off: Mapping[int, Collection[int]], *rest: Any
+    ) -> float:
+        """Return BLEU without these heads."""
+        return bleu(self.translate(pairs[0], off, *rest), pairs[1])
+
+    def others(self, head: int) -> list[int]:
+        """Return every head of a row but one."""
+        return [other for other in self.every if other != head]
+
+
+def bleu(outputs: list[str], references: list[str]) -> float:
+    """Return German BLEU with two decimals."""
+    return round(bleu_of("de").corpus_score(outputs, [references]).score, 2)
+
+
+def half_width(outputs: list[str], baseline: list[str], references: list[str]) -> float:
+    """Return half of the interval in which 95 % of differences of BLEU lie.
+
+    They are those on test sets that are drawn anew from these sentences.
+    """
+    metric = sacrebleu.BLEU(effective_order=True)  # for single sentences; counts only
+
+    def counts(lines: list[str]) -> np.ndarray:
+        found = [
+            metric.sentence_score(line, [reference])
+            for line, reference in zip(lines, references, strict=True)
+        ]
+        return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in found])
+
+    def score(sums: np.ndarray) -> float:
+        correct, total = sums[:4].tolist(), sums[4:8].tolist()
+        lengths = int(sums[8]), int(sums[9])
+        return sacrebleu.BLEU.compute_bleu(correct, total, *lengths, "exp").score
+
+    ours, theirs = counts(outputs), counts(baseline)
+    random = np.random.default_rng(0)
+    chosen = random.integers(0, len(ours), (DRAWS, len(ours)))
+    found = [score(ours[draw].sum(0)) - score(theirs[draw].sum(0)) for draw in chosen]
+    low, high = np.quantile(found, [0.025, 0.975])
+    return round(float(high - low) / 2, 2)
+
+
+def means_of(model: Model, sources: list[str]) -> list[Tensor]:
+    """Return what each head gives on average over the words of sentences."""
+    modules = model.modules
     sums = [torch.zeros(module.w_o.in_features) for module in modules]
     counts = [0] * len(modules)
     hooks = []
@@ -42,39 +133,134 @@ def means_of(translator: Translator, modules: list[nn.Module]) -> list[Tensor]:
 
         hooks.append(module.w_o.register_forward_pre_hook(add))
     one_by_one = SearchConfig(beam_size=1, batch_sentences=1)  # no padding
-    translator.translate(pairs_of("valid")[0], one_by_one)
+    model.translator.translate(sources, one_by_one)
     for hook in hooks:
         hook.remove()
     parts = zip(sums, counts, modules, strict=True)
     return [(s / n).view(m.num_heads, -1) for s, n, m in parts]
 
 
-def main() -> None:
-    """Score the model without each head, and without each sub-layer's heads."""
-    translator = Translator.load(MODEL, device="cpu")
-    modules = list(attention_sublayers(translator.model).values())
-    means = means_of(translator, modules)
-    sources, references = pairs_of("test")
+def single(model: Model, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Score the model without each head, and without each row of heads."""
+    test = pairs_of(CORPUS, "test")
+    means = means_of(model, pairs_of(CORPUS, "valid")[0])
+    found: dict[str, Any] = {"as_trained": model.bleu(test, {})}
+    for name, instead in {"zeros": None, "mean": means}.items():
+        found[name] = [
+            [model.bleu(test, {row: [head]}, instead) for head in model.every]
+            for row in model.rows
+        ]
+    found["rows"] = [model.bleu(test, {row: model.every}) for row in model.rows]
+    return found
 
-    def bleu() -> float:
-        outputs = translator.translate(sources, GREEDY)
-        return round(bleu_of("de").corpus_score(outputs, [references]).score, 2)
 
+def rows_mean(model: Model, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Score the model if all heads of a row give their means."""
+    test = pairs_of(CORPUS, "test")
+    means = means_of(model, pairs_of(CORPUS, "valid", number=FEWER)[0])
+    scores = [model.bleu(test, {row: model.every}, means) for row in model.rows]
+    return {"rows_mean": scores}
+
+
+def alone(model: Model, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Score the model with one head left in a row: the best on validation pairs.
+
+    Half-widths say how far other test sentences would move these changes, and those of
+    the single heads that change BLEU most, three down and one up.
+    """
+    valid = pairs_of(CORPUS, "valid", number=CHOICE)
+    choice = [
+        [model.bleu(valid, {row: model.others(head)}) for head in model.every]
+        for row in model.rows
+    ]
+    best = [scores.index(max(scores)) for scores in choice]
+    print(best, flush=True)
+
+    sources, references = pairs_of(CORPUS, "test")
+    trained = model.translate(sources, {})
+
+    def scored(off: Mapping[int, Collection[int]]) -> tuple[float, float]:
+        outputs = model.translate(sources, off)
+        return bleu(outputs, references), half_width(outputs, trained, references)
+
+    kept = [scored({row: model.others(head)}) for row, head in enumerate(best)]
+    zeros = stored["zeros"]
+    places = [(row, head) for row in model.rows for head in model.every]
+    places.sort(key=lambda at: zeros[at[0]][at[1]])
+    widths: dict[str, Any] = {"alone": [width for _, width in kept], "zeros": []}
+    for row, head in [*places[:3], places[-1]]:
+        again, width = scored({row: [head]})
+        if again != zeros[row][head]:
+            print(f"{row, head}: {again}, stored as {zeros[row][head]}", flush=True)
+        widths["zeros"].append({"row": row, "head": head, "half_width": width})
+    scores = [score for score, _ in kept]
+    found = {"alone_valid": choice, "best": best, "alone": scores}
+    return found | {"half_widths": widths}
+
+
+def together(model: Model, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Switch more and more heads off, and score other test pairs.
+
+    The heads go in the order of what each does alone, from the least harmful one; then
+    in random orders.
+    """
+    pairs = pairs_of(CORPUS, "test", first=PAIRS)
+    heads = [(row, head) for row in model.rows for head in model.every]
+
+    def scores(order: list[tuple[int, int]], counts: Sequence[int]) -> list[float]:
+        found = []
+        for count in counts:
+            off: dict[int, list[int]] = {}
+            for row, head in order[:count]:
+                off.setdefault(row, []).append(head)
+            found.append(model.bleu(pairs, off))
+        return found
+
+    order = sorted(heads, key=lambda at: -stored["zeros"][at[0]][at[1]])
+    found: dict[str, Any] = {"counts": COUNTS, "together": scores(order, COUNTS)}
+    as_trained = found["together"][0]
+    found["random_orders"] = []
+    for seed in range(ORDERS):
+        mixed = [heads[i] for i in np.random.default_rng(seed).permutation(len(heads))]
+        found["random_orders"].append([as_trained, *scores(mixed, COUNTS[1:])])
+    return found
+
+
+def second(_: Model, __: Mapping[str, Any]) -> dict[str, Any]:
+    """Take a second translator's last cross-attention away, and all but one head."""
+    other, row = Model(SECOND_MODEL), -1
+    test = pairs_of(SECOND_CORPUS, SECOND_SPLIT, number=FEWER)
+    found = {
+        "model": SECOND_MODEL,
+        "pairs": FEWER,
+        "as_trained": other.bleu(test, {}),
+        "row": other.bleu(test, {row: other.every}),
+        "one_off": [other.bleu(test, {row: [head]}) for head in other.every],
+        "alone": [other.bleu(test, {row: other.others(head)}) for head in other.every],
+    }
+    return {"second": found}
+
+
+PARTS: dict[str, Callable[[Model, Mapping[str, Any]], dict[str, Any]]] = {
+    part.__name__: part for part in (single, rows_mean, alone, together, second)
+}
+
+
+def main(chosen: Sequence[str]) -> None:
+    """Measure parts, in their order, and keep the others as they are."""
+    made = {"commit": require_clean(), **conditions()}
+    model = Model(MODEL)
     result: dict[str, Any] = {"model": MODEL, "pairs": PAIRS, "split": "test"}
-    result |= {"commit": require_clean(), **conditions(), "as_trained": bleu()}
-    result |= {"zeros": [], "mean": [], "rows": []}
-    for module, mean in zip(modules, means, strict=True):
-        every = list(range(module.num_heads))
-        for name, instead in {"zeros": None, "mean": mean}.items():
-            result[name].append([])
-            for head in every:
-                with without_heads(module, [head], instead):
-                    result[name][-1].append(bleu())
-            print(name, result[name][-1], flush=True)
-        with without_heads(module, every):
-            result["rows"].append(bleu())
+    result |= {"made": {}}
+    if HEADS_OFF.exists():
+        result |= read_json(HEADS_OFF)
+    for name in chosen or PARTS:
+        measured = PARTS[name](model, result)
+        print(name, measured, flush=True)
+        result |= measured
+        result["made"][name] = made
         write_json(HEADS_OFF, result)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -79,10 +79,15 @@ def gpu_measurements() -> dict[str, dict[str, Any]] | None:
 
 
 def scores_without_heads() -> dict[str, Any]:
-    """Return the BLEU of a translator without each of its heads, row by row.
+    """Return the BLEU of a translator without some of its heads, by row and head.
 
-    "zeros" and "mean" say what a head gives instead, "rows" is without all heads of a
-    row, and "as_trained" with all heads.
+    "as_trained" is with all heads. "zeros" and "mean" are without one head, by what it
+    gives instead; "rows" and "rows_mean" without all heads of a row; "alone" with one
+    left on, the "best" by "alone_valid", BLEU on validation sentences. "half_widths"
+    say how far other sentences would move these changes. "together" and
+    "random_orders" are without as many heads as "counts" says, on other sentences.
+    "second" is about another translator's last row. "made" names the commit and the
+    machine of each part.
     """
     return json.loads(HEADS_OFF.read_text(encoding="utf-8"))
 

@@ -17,6 +17,7 @@ from transformer_lite_book.recordings import (
     TRAIN_PAIRS,
     gpu_measurements,
     pronoun_pairs,
+    scores_without_heads,
     stored_decoding,
     stored_runs,
     toy_batch,
@@ -58,6 +59,21 @@ def test_averaging_makes_tokens_alike_and_without_x_no_caption_is_translated():
     assert shares["without x, no averaging"] < shares["as trained"]
     assert max(one["bleu"] for name, one in stored.items() if "without" in name) < 5
     assert stored["as trained"]["bleu"] > 30
+
+
+def test_the_best_head_of_a_row_is_chosen_without_the_sentences_that_score_it():
+    scores = scores_without_heads()
+    rows = zip(scores["alone_valid"], scores["best"], strict=True)
+    assert all(valid[best] == max(valid) for valid, best in rows)
+    for name in ("zeros", "mean", "alone_valid"):
+        assert [len(row) for row in scores[name]] == [8] * 9
+    for name in ("rows", "rows_mean", "alone", "best"):
+        assert len(scores[name]) == 9
+    for line in (scores["together"], *scores["random_orders"]):
+        assert len(line) == len(scores["counts"])
+    parts = {"single", "rows_mean", "alone", "together", "second"}
+    assert scores["made"].keys() == parts
+    assert all(len(part["commit"]) == 12 for part in scores["made"].values())
 
 
 def test_what_no_gpu_has_measured_is_none(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Wrong answers to the exercises of 3.2.2, by check and by mistake."""
 
+import copy
+
 import torch
 from torch.func import functional_call
 
@@ -45,6 +47,22 @@ def another_parameter(module, query, memory, removed):
     return output
 
 
+def hooked(copied):
+    """Zeroes heads by a hook that stays on the module."""
+
+    def candidate(module, query, memory, removed):
+        def zeros(_, given):
+            heads = given[0].unflatten(-1, (module.num_heads, -1)).clone()
+            heads[..., removed, :] = 0
+            return (heads.flatten(-2),)
+
+        module = copied(module)
+        module.w_o.register_forward_pre_hook(zeros)
+        return module(query, memory)
+
+    return candidate
+
+
 # fmt: off
 WRONG = {
     "check_without": {
@@ -57,6 +75,8 @@ WRONG = {
         "another parameter": another_parameter,
         "three or more taken for all": without(columns_zeroed(lambda h, r: r if len(r) < 3 else list(range(h)))),
         "another width": lambda *given: without(columns_zeroed(lambda h, r: r))(*given)[..., :-1],
+        "leaves a hook": hooked(lambda module: module),
+        "leaves a hook by way of a shallow copy": hooked(copy.copy),
         "a list": lambda *given: without(columns_zeroed(lambda h, r: r))(*given).tolist(),
         "freezes W^O": lambda module, *rest: (
             module.w_o.weight.requires_grad_(False),
@@ -67,6 +87,7 @@ WRONG = {
         "a tensor": lambda d, h, g, k, v: torch.tensor([d * h * k, d * h * v]),
         "as many groups as heads": lambda d, h, g, k, v: 2 * d * h * (k + v),
         "groups for the queries, too": lambda d, h, g, k, v: 2 * d * g * (k + v),
+        "a float": lambda d, h, g, k, v: (h + g) * (k + v) * d / 1,
         "no W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v)),
         "a square W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v) + d),
     },
@@ -84,6 +105,10 @@ WRONG = {
                 if same
             }
         ),
+        "True and False": lambda keys: [
+            bool(i) if i < 2 else i
+            for i in sorted({keys.index(min(keys)), keys.index(max(keys))})
+        ],
         "one key twice": lambda keys: sorted([keys.index(min(keys)), keys.index(max(keys))]),
         "the smallest key first": lambda keys: list(dict.fromkeys([keys.index(min(keys)), keys.index(max(keys))])),
     },

@@ -38,10 +38,10 @@ export function build(root, data) {
   const total = data.rows.length * data.heads;
 
   predict(root, {
-    question: `This translator has ${total} heads. One of them is switched off, each time another one. How often does the translation of “${data.sentences[0].source}” change?`,
+    question: `This translator has ${total} heads. We switch off one head at a time. How often does the translation of “${data.sentences[0].source}” change?`,
     options: GUESSES,
     answer: GUESSES.find((guess) => Number(guess) === harmful),
-    because: `${harmful} times. Each of the other ${total - harmful} can go alone, and no word changes. Are they superfluous? Switch off a whole row.`,
+    because: `${harmful} times. Each of the other ${total - harmful} can go alone, and no word changes. Are they superfluous? Switch off the whole last row, or leave only one of its heads on.`,
   }, () => (panel.hidden = false));
   const panel = make(root, "div", { hidden: "" });
 
@@ -98,7 +98,7 @@ export function build(root, data) {
       : alone ? `Of ${data.rows[row]} only head ${head + 1} is on`
       : `Head ${head + 1} of ${data.rows[row]} is off`;
     const changed = words.filter(({ isNew }) => isNew).length;
-    return `${what}: ${isTrained ? "the translation is as trained" : `${changed} ${changed === 1 ? "word is another one" : "words are other ones"}`}.`;
+    return `${what}: ${isTrained ? "the translation is as trained" : `${changed} ${changed === 1 ? "word changes" : "words change"}`}.`;
   });
   make(panel, "p", { class: "axis" },
     "A head that is off gives zeros. The number in a square counts the words that change.");
