@@ -32,9 +32,10 @@ from transformer_lite_book.recordings import lowered, toy_models, toy_words
 
 WORDS = [("cold", [2, 0, 2, 0], [10, 0, 2]), ("tea", [0, 2, 2, 1], [0, 10, 2])]
 WORDS += [("hot", [2, 0, 2, 0], [-10, 0, 2])]
+RANDOM_DOTS = [[*range(10)], [0] * 10]
 DATA = {
     "words": [{"name": n, "key": key, "value": value} for n, key, value in WORDS],
-    "wide": [{"d_k": d_k, "dots": list(range(10))} for d_k in (4, 16, 64)],
+    "wide": [{"d_k": d_k, "dots": RANDOM_DOTS} for d_k in (4, 16, 64)],
 }
 PICTURE = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
 pytestmark = pytest.mark.usefixtures("types_unchecked")
@@ -59,8 +60,11 @@ def test_the_query_gets_the_weights_and_the_output_of_the_package(root, hot):
     for one, output, row in zip(found, outputs, weights, strict=True):
         assert one["output"] == pytest.approx(output.tolist(), abs=1e-3)
         assert one["weights"] == pytest.approx(row.tolist(), abs=1e-6)
-    wide = (torch.arange(10.0) / (4 if root else 1)).softmax(0)
-    assert found[0]["wideWeights"] == pytest.approx(wide.tolist(), abs=1e-6)
+    wide = (torch.tensor(RANDOM_DOTS).double() / (4 if root else 1)).softmax(-1)
+    assert found[0]["wideWeights"] == pytest.approx(wide[0].tolist(), abs=1e-6)
+    largest, reaction = wide.amax(-1).mean().item(), (wide * (1 - wide)).mean().item()
+    assert found[0]["wideLargest"] == pytest.approx(largest, abs=1e-6)
+    assert found[0]["wideReaction"] == pytest.approx(reaction, abs=1e-6)
 
 
 def test_numbers_are_written_as_python_writes_them():
@@ -428,10 +432,15 @@ def test_every_control_obeys_the_keyboard(page):
     assert "73.11" in says(page)
     page.get_by_label("divide by").press("Space")
     assert "88.08" in says(page)  # 4 and 2, not divided
+    keys = page.locator("text.key")
+    assert keys.all_text_contents() == ["key of cold", "key of tea"]
     page.get_by_label("add “hot”").press("Space")
+    assert keys.first.text_content() == "key of cold and hot"
     assert says(page).count("46.83") == 2  # equal keys, equal weights
     wider = page.locator(".says").nth(1)
     assert "With 64 components, not divided" in wider.inner_text()
+    mean = "over 2 queries, the largest of ten weights is 37\N{NO-BREAK SPACE}%"
+    assert mean in wider.inner_text()  # 63 % and 10 %
     page.get_by_role("slider", name="dₖ").press("ArrowLeft")
     assert "With 16 components" in wider.inner_text()
 

@@ -16,6 +16,19 @@ def softmax_less(subtracted):
     return candidate
 
 
+def with_logaddexp(scores):
+    """A softmax whose sum a finished function takes."""
+    total = scores[..., 0]
+    for i in range(1, scores.size(-1)):
+        total = torch.logaddexp(total, scores[..., i])
+    return (scores - total[..., None]).exp()
+
+
+def moved_by_one_step(d_k, size, divisor):
+    """What the check has under this name."""
+    return d_k**0.25 if size < 1 else 1.0
+
+
 # fmt: off
 WRONG = {
     "check_softmax": {
@@ -26,6 +39,8 @@ WRONG = {
         "calls softmax": lambda s: s.softmax(-1),
         "calls log_softmax": lambda s: s.log_softmax(-1).exp(),
         "calls logsumexp": lambda s: (s - s.logsumexp(-1, True)).exp(),
+        "adds up with logaddexp": with_logaddexp,
+        "leaves 700, too much for float32": softmax_less(lambda s: s.amax(-1, True) - 700),
         "calls attention": lambda s: F.scaled_dot_product_attention(
             s, *[torch.eye(s.size(-1)).to(s).expand(*s.shape[:-2], -1, -1)] * 2, scale=1
         ),
@@ -54,6 +69,7 @@ WRONG = {
         "text": lambda d_k: "farther",
         "a constant that is right at 256": lambda d_k: 4,
         "rounded": lambda d_k: round(d_k**0.25),
+        "calls the check's measurement": lambda d_k: moved_by_one_step(d_k, d_k**-0.25, 1) / moved_by_one_step(d_k, 1, d_k**0.5),
         "nearly the fourth root": lambda d_k: d_k**0.253,
     },
 }

@@ -12,7 +12,8 @@ export const START = { query: [1, 0, 1, 0], root: true, hot: false, width: 2 };
 
 /* Everything that the figure shows, computed from its state.
    words  each with its name, key and value; the last one comes with "hot"
-   wide   for each width, the dot products of one random query with ten random keys */
+   wide   for each width, rows of dot products, each of a random query with ten random keys;
+          the first row is drawn, and the means are over all rows */
 export function compute({ query, root, hot, width }, { words, wide }) {
   const shown = hot ? words : words.slice(0, 2);
   const dots = shown.map(({ key }) => dot(query, key));
@@ -21,7 +22,7 @@ export function compute({ query, root, hot, width }, { words, wide }) {
     query, shown.map(({ key }) => key), shown.map(({ value }) => value), root
   );
   const { d_k, dots: random } = wide[width];
-  const wideWeights = softmax(random.map((product) => product / (root ? Math.sqrt(d_k) : 1)));
+  const wideWeights = random.map((row) => softmax(row.map((product) => product / (root ? Math.sqrt(d_k) : 1))));
   return {
     words: shown,
     dots,
@@ -30,10 +31,13 @@ export function compute({ query, root, hot, width }, { words, wide }) {
     output: [...output],
     reaction: weights[0] * (1 - weights[0]),
     d_k,
-    wideWeights,
-    wideReaction: Math.max(...wideWeights.map((weight) => weight * (1 - weight))),
+    wideWeights: wideWeights[0],
+    wideLargest: mean(wideWeights.map((row) => Math.max(...row))),
+    wideReaction: mean(wideWeights.flatMap((row) => [...row].map((weight) => weight * (1 - weight)))),
   };
 }
+
+const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 
 /* Axes of the plane of two keys: the first along the first key. */
 export function planeOf(first, second) {
@@ -93,6 +97,10 @@ export function build(root, data) {
     },
   });
 
+  make(
+    side, "p", { class: "axis" },
+    "Moving the query along the thin line changes no weight. The weights react most where the band is strongest."
+  );
   tableOf(figure, side, now);
   const sliders = make(side, "div", { class: "sliders" });
   make(sliders, "p", { class: "axis" }, "the query of “tea”, to drag or to set:");
@@ -159,10 +167,12 @@ function drawPlane(figure, drawing, { words: [cold, tea] }, place, now) {
   const feet = [cold, tea].map(() => make(drawing, "line", { class: "foot" }));
   const products = [cold, tea].map(() => make(drawing, "text", { class: "product" }));
   const keys = [arrow(drawing, "key", "key of cold"), arrow(drawing, "key", "key of tea")];
+  const nameOfFirst = drawing.querySelector("text.key");
   keys[0](place(cold.key), [6, -8]);
   keys[1](place(tea.key), [-34, -10]);
   const query = arrow(drawing, "query", "query");
   figure.onChange((state) => {
+    nameOfFirst.textContent = state.hot ? "key of cold and hot" : "key of cold";
     const divisor = state.root ? Math.sqrt(state.query.length) : 1;
     for (const { at, stripe } of stripes) {
       const weight = 1 / (1 + Math.exp((-at * length) / divisor));
@@ -235,7 +245,7 @@ function doTasks(figure, parent, now) {
 }
 
 function wider(figure, parent, { wide }, now) {
-  make(parent, "p", { class: "axis" }, "One random query and ten random keys, of more components:");
+  make(parent, "p", { class: "axis" }, "A random query and ten random keys, of more components; the bars are the weights:");
   const row = make(parent, "div", { class: "controls" });
   figure.slider(row, "dₖ", {
     min: 0, max: wide.length - 1,
@@ -244,13 +254,13 @@ function wider(figure, parent, { wide }, now) {
     shown: (width) => String(wide[width].d_k),
   });
   const bars = make(parent, "div", { class: "bars", "aria-hidden": "true" });
-  const nodes = wide[0].dots.map(() => make(make(bars, "span"), "i"));
+  const nodes = wide[0].dots[0].map(() => make(make(bars, "span"), "i"));
   figure.say(parent, ({ root }) => {
-    const { d_k, wideWeights, wideReaction } = now();
+    const { d_k, wideLargest, wideReaction } = now();
     return (
-      `With ${d_k} components, ${root ? "divided by their root" : "not divided"}, the largest of ten weights is ` +
-      `${format(100 * Math.max(...wideWeights), 1)}\u00a0%, and a weight changes by at most ` +
-      `${wideReaction < 0.0001 ? "0.0001" : format(wideReaction, 4)} times a small change of its score.`
+      `With ${d_k} components, ${root ? "divided by their root" : "not divided"}: on average over ` +
+      `${wide[0].dots.length} queries, the largest of ten weights is ${format(100 * wideLargest, 0)}\u00a0%, ` +
+      `and a weight changes by ${format(wideReaction, 3)} times a small change of its score.`
     );
   });
   figure.onChange(() => {
