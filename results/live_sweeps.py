@@ -50,10 +50,12 @@ EVERYDAY = (
     "I have lost my keys.",
 )
 
-UNITS = (260, 206, 617, 744, 10, 126, 111, 389, 456, 793)
+UNITS = (260, 206, 617, 744, 10, 126, 111, 389, 456, 793, 379)
 """Units of the last decoder layer, for Section 3.3."""
 
 UNIT_VALUES = (0, 2, 4, 6, 8, 10)
+HIGH = 8
+"""The value to which each unit of the network is set, those of no card too."""
 
 SHUFFLES = 100
 """Shuffled answers that are compared with a unit's own."""
@@ -65,6 +67,7 @@ TURNED = (
     "I gave her the letter that my father had written.",
     "Please close the door.",
     "She is sleeping.",
+    "Good morning! How are you?",
 )
 
 
@@ -417,29 +420,67 @@ def fired(
 
 
 @torch.inference_mode()
-def unit() -> dict[str, Any]:
-    """Turn units of the last decoder layer up, for Section 3.3."""
-    translator = Translator.load("tatoeba_en_de_wide", device="cpu")
-    model, tokenizer = translator.model, translator.tokenizer
-    everyday = json.loads((ROOT / "results/everyday.json").read_text("utf-8"))
-    probes = [sentence["source"] for sentence in everyday["sentences"][:48]]
-    probes += [source for source in TURNED if source not in probes]
-    pairs = [*zip(probes, translator.translate(probes), strict=True)]
-    values, places = fired(translator, pairs)
-    rises = raised(model)
-    cards = []
+def decided(
+    translator: Translator, pairs: Sequence[tuple[str, str]], values: Tensor
+) -> tuple[list[tuple[int, int]], int]:
+    """Switch off each unit of the last decoder layer at each place where it fires.
+
+    By teacher forcing: what comes before the place stays as it is. The network is the
+    last sub-layer, so nothing changes there but what the unit adds.
+
+    Args:
+        values: Places × units, as `fired` returns them.
+
+    Returns:
+        Each sentence's number with a unit that changes the most likely next token at
+        one of its places; and the number of places where a unit does.
+    """
+    model, tokenizer, found = translator.model, translator.tokenizer, []
+    batch = Batch.from_ids(
+        *([*map(tokenizer.encode, side)] for side in zip(*pairs, strict=True))
+    )
+    last = model.decoder.layers[-1]
+    norm, columns = last.after_feed_forward.norm, last.feed_forward.w_2.weight
+    hook = norm.register_forward_pre_hook(lambda _, given: found.append(given[0]))
+    is_place = batch.labels != PAD
+    best = model(batch.src_ids, batch.tgt_input)[is_place].argmax(-1)
+    hook.remove()
+    rows, decides, places = is_place.nonzero()[:, 0].tolist(), {}, set()
+    for place, x in enumerate(found[0][is_place]):
+        firing = values[place].nonzero().flatten()
+        without = norm(x - (values[place, firing] * columns[:, firing]).T)
+        tokens = model.decoder.embedding.logits(without).argmax(-1)
+        for number in firing[tokens != best[place]].tolist():
+            decides[rows[place], number] = None
+            places.add(place)
+    return [*decides], len(places)
+
+
+def with_each_unit(translator: Translator, source: str, value: float) -> list[str]:
+    """Translate a sentence once for each unit of the last network, set to a value."""
+    network = translator.model.decoder.layers[-1].feed_forward
+    return [
+        text
+        for units in torch.arange(network.w_1.out_features).split(128)
+        for text in with_units(translator, source, units.tolist(), [value] * len(units))
+    ]
+
+
+def unit_cards(
+    translator: Translator, values: Tensor, places: list[tuple[int, int, str, str]]
+) -> list[dict[str, Any]]:
+    """Return what each chosen unit asks and answers: where it fires, what it raises."""
+    rises, cards = raised(translator.model), []
     for number in UNITS:
-        top, strongest = rises[:, number].topk(8), values[:, number].topk(3)
-        pieces = [
-            piece.replace("▁", "") for piece in tokenizer.pieces(top.indices.tolist())
-        ]
+        top, strongest = rises[:, number].topk(8), values[:, number].topk(4)
+        pieces = translator.tokenizer.pieces(top.indices.tolist())
         cards.append(
             {
                 "unit": number,
                 "fires": round(100 * (values[:, number] > 0).float().mean().item()),
                 "largest": round(strongest.values[0].item(), 1),
                 "answers": [
-                    [piece, round(rise, 2)]
+                    [piece.replace("▁", ""), round(rise, 2)]
                     for piece, rise in zip(pieces, top.values.tolist(), strict=True)
                 ],
                 "asks": [
@@ -448,41 +489,82 @@ def unit() -> dict[str, Any]:
                 ],
             }
         )
-    network = model.decoder.layers[-1].feed_forward
-    each = [number for number in UNITS for _ in UNIT_VALUES]
-    sentences = []
-    for source in TURNED:
-        found = with_units(translator, source, each, UNIT_VALUES * len(UNITS))
-        texts = [*dict.fromkeys([translator.translate(source), *found])]
-        alike: list[int | None] = []
-        turned = zip(each, UNIT_VALUES * len(UNITS), found, strict=True)
-        for number, value, text in turned:
-            alike.append(None)
-            if text != texts[0]:
-                columns = shuffled(network.w_2.weight[:, number], number)
-                same = [number] * SHUFFLES, [value] * SHUFFLES
-                alike[-1] = with_units(translator, source, *same, columns).count(text)
-        every = torch.arange(network.w_1.out_features).split(128)
-        off = [with_units(translator, source, u.tolist(), [0] * len(u)) for u in every]
-        outputs = [{"text": text, "gloss": GLOSSES[text]} for text in texts]
-        step = len(UNIT_VALUES)
-        starts = range(0, len(each), step)
-        sentences.append(
-            {
-                "source": source,
-                "outputs": outputs,
-                "set": [[texts.index(t) for t in found[i : i + step]] for i in starts],
-                "alike": [alike[i : i + step] for i in starts],
-                "changed_off": sum(text != texts[0] for part in off for text in part),
-            }
-        )
+    return cards
+
+
+@torch.inference_mode()
+def unit_sentence(translator: Translator, source: str) -> dict[str, Any]:
+    """Set each chosen unit to each value, and each unit of the network to 0 and `HIGH`.
+
+    Returns:
+        outputs: Each translation, the first as trained.
+        set: Which of them each chosen unit gives, by value.
+        alike: How many of a chosen unit's shuffled answers give the same as it does at
+            `HIGH`; None where no word changes.
+        given: How many units of the network give each translation at `HIGH`.
+        off: Each unit that changes a word when it is switched off, and the translation.
+    """
+    each, step = [n for n in UNITS for _ in UNIT_VALUES], len(UNIT_VALUES)
+    found = with_units(translator, source, each, UNIT_VALUES * len(UNITS))
+    texts = [*dict.fromkeys([translator.translate(source), *found])]
+    answers = translator.model.decoder.layers[-1].feed_forward.w_2.weight
+    alike: list[int | None] = []
+    for number, text in zip(UNITS, found[UNIT_VALUES.index(HIGH) :: step], strict=True):
+        alike.append(None)
+        if text != texts[0]:
+            columns = shuffled(answers[:, number], number)
+            same = [number] * SHUFFLES, [HIGH] * SHUFFLES
+            alike[-1] = with_units(translator, source, *same, columns).count(text)
+    high = with_each_unit(translator, source, HIGH)
+    off = enumerate(with_each_unit(translator, source, 0))
+    starts = range(0, len(each), step)
+    return {
+        "source": source,
+        "outputs": [{"text": text, "gloss": GLOSSES[text]} for text in texts],
+        "set": [[texts.index(text) for text in found[i : i + step]] for i in starts],
+        "alike": alike,
+        "given": [high.count(text) for text in texts],
+        "off": [[number, text] for number, text in off if text != texts[0]],
+    }
+
+
+@torch.inference_mode()
+def unit() -> dict[str, Any]:
+    """Turn units of the last decoder layer up, and switch them off, for Section 3.3.
+
+    All 1,024 units are switched off in each sentence that the figure shows. In the
+    other short sentences, teacher forcing chooses the units that are tried: those that
+    change the most likely next token somewhere. So more units than `off` names may
+    change a translation.
+    """
+    translator = Translator.load("tatoeba_en_de_wide", device="cpu")
+    everyday = json.loads((ROOT / "results/everyday.json").read_text("utf-8"))
+    probes = [sentence["source"] for sentence in everyday["sentences"][:48]]
+    probes += [source for source in TURNED if source not in probes]
+    pairs = [*zip(probes, translator.translate(probes), strict=True)]
+    values, places = fired(translator, pairs)
+    decides, num_places = decided(translator, pairs, values)
+    off = []
+    for row, (source, text) in enumerate(pairs):
+        units = sorted(number for of, number in decides if of == row)
+        if units:
+            changed = with_units(translator, source, units, [0] * len(units))
+            each = zip(units, changed, strict=True)
+            off += [[row, number, new] for number, new in each if new != text]
     return {
         "values": UNIT_VALUES,
+        "high": HIGH,
         "shuffles": SHUFFLES,
-        "units": network.w_1.out_features,
+        "units": values.size(1),
+        "most": round(values.max().item(), 1),
         "probes": pairs,
-        "cards": cards,
-        "sentences": sentences,
+        "decisive": {
+            "units": len({number for _, number in decides}),
+            "places": num_places,
+            "off": off,
+        },
+        "cards": unit_cards(translator, values, places),
+        "sentences": [unit_sentence(translator, source) for source in TURNED],
     }
 
 

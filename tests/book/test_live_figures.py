@@ -14,7 +14,9 @@ from results.live_sweeps import (
     SHORT,
     PronounRows,
     attention_sublayers,
+    decided,
     faded_encoder,
+    fired,
     next_of_each_gender,
     without_heads,
 )
@@ -244,6 +246,7 @@ def test_a_unit_that_is_turned_up_changes_what_the_package_changes():
         {"card": 0, "sentence": 2, "value": 0},  # off
         {"card": 2, "sentence": 3, "value": 5},  # the end, 10: nothing is left
         {"card": 9, "sentence": 4, "value": -1},  # as trained
+        {"card": 10, "sentence": 6, "value": 0},  # off, and another word is written
     ]
     found = run_javascript(
         "return given.states.map((state) => unit.compute(state, given.data));",
@@ -266,9 +269,11 @@ def test_a_unit_that_is_turned_up_changes_what_the_package_changes():
         hook.remove()
         assert " ".join(word["word"] for word in one["words"]) == text
         assert one["isTrained"] == (text == trained)
-        assert (one["alike"] is None) == one["isTrained"]
         assert one["set"] == value
-    assert [one["isTrained"] for one in found] == [False, False, True, False, True]
+    changed = [True, True, False, True, False, True]
+    assert [not one["isTrained"] for one in found] == changed
+    # Of all units: at 8 and off; they were not all set to 10.
+    assert [one["given"] for one in found] == [2, 1, None, None, None, 1]
     assert found[3]["words"] == []
 
 
@@ -291,11 +296,31 @@ def test_a_unit_answers_with_the_tokens_that_its_answer_raises():
         assert stored == pytest.approx(top[0].tolist(), abs=0.01)
 
 
-def test_no_unit_that_is_off_changes_a_word_and_two_cards_never_do():
-    of_cards = [[s["set"][i] for s in TURNED["sentences"]] for i in range(10)]
-    assert all(outputs[0] == 0 for card in of_cards for outputs in card)
-    idle = [not any(map(any, card)) for card in of_cards]
-    assert sum(idle) == 2
+def test_a_unit_that_is_off_changes_a_word_where_the_model_hesitates():
+    *sure, unsure = TURNED["sentences"]
+    assert not any(sentence["off"] for sentence in sure)
+    assert not any(outputs[0] for sentence in sure for outputs in sentence["set"])
+    assert [of for of in unsure["off"] if "euch" in of[1]] == [
+        [379, "Guten Morgen! Wie geht es euch?"]
+    ]
+    for sentence in TURNED["sentences"]:
+        assert len(sentence["set"]) == len(TURNED["cards"])
+        assert sum(sentence["given"]) <= TURNED["units"]
+    idle = [
+        not any(any(sentence["set"][card]) for sentence in TURNED["sentences"])
+        for card in range(len(TURNED["cards"]))
+    ]
+    assert sum(idle) == 1
+
+
+def test_units_that_decide_a_token_are_found_by_teacher_forcing():
+    translator = Translator.load("tatoeba_en_de_wide", device="cpu")
+    pairs = [tuple(pair) for pair in TURNED["probes"][:1]]
+    values, places = fired(translator, pairs)
+    found, num_places = decided(translator, pairs, values)
+    assert found == [(0, 379)]
+    assert num_places == 1
+    assert len(places) == len(values)
 
 
 def test_a_unit_is_turned_by_keyboard_after_a_guess(browser):
@@ -313,15 +338,24 @@ def test_a_unit_is_turned_by_keyboard_after_a_guess(browser):
     assert output.inner_text() == trained
     page.keyboard.press("End")
     assert output.inner_text().strip() == "Der Hund hat den Mann gebissen."
-    assert page.locator("mark").all_inner_texts() == ["hat", "Mann", "gebissen."]
-    assert "shuffled answers" in says.inner_text()
+    assert page.locator("mark").all_inner_texts() == ["hat", "gebissen."]
+    assert "one at a time" not in says.inner_text()
+    page.keyboard.press("ArrowLeft")
+    assert "Of all 1024 units, set to 8 one at a time, 2 give it" in says.inner_text()
     page.get_by_role("button", name="206: ").press("Enter")
     page.get_by_role("combobox").select_option("1")
     assert "zuzumachen" in output.inner_text()
     assert "zustellen" in page.locator("table").nth(1).inner_text()
     page.get_by_role("button", name="617: ").press("Enter")
+    slider.press("End")
     assert output.inner_text().strip() == ""
     assert "ends before" in page.locator(".live-figure").inner_text()
+    page.get_by_role("button", name="379: ").press("Enter")
+    page.get_by_role("combobox").select_option("6")
+    slider.press("Home")
+    slider.press("ArrowRight")
+    assert page.locator("mark").all_inner_texts() == ["euch?"]
+    assert "switched off one at a time, 1 gives it" in says.inner_text()
     page.get_by_role("button", name="Reset").press("Enter")
     assert output.inner_text() == trained
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -107,6 +107,25 @@ def only_the_bias(translator, sentence, unit, value):
     return text
 
 
+def also(module):
+    """Set the unit in the last decoder layer, and in another network, too."""
+
+    def candidate(translator, sentence, unit, value):
+        first = module(translator.model).w_1
+
+        def changed(_, given, output):
+            output = output.clone()
+            set_unit(output, unit, value)
+            return output
+
+        hook = first.register_forward_hook(changed)
+        text = by_hook(set_unit)(translator, sentence, unit, value)
+        hook.remove()
+        return text
+
+    return candidate
+
+
 def other_words(translator, sentence, unit, value):
     return by_hook(set_unit)(translator, sentence, unit, value) + "!"
 
@@ -127,6 +146,7 @@ WRONG = {
         "the negative": lambda d: tensors(d, (1, -1), (-1, -1)),
         "half": lambda d: tensors(d, (1, -1), (0.5, 0.5)),
         "bends beside 0": lambda d: tensors(d, (1, -1), (1, 1), b_1=0.5, b_2=-0.5),
+        "complex numbers": lambda d: tuple(1j * 0 + one for one in tensors(d, (1, -1), (1, 1))),
         "adds a little": lambda d: tensors(d, (1, -1), (1, 1), b_2=0.01),
         "as nn.Linear stores them": transposed,
         "hinges in another order": interleaved_inside_only,
@@ -141,6 +161,9 @@ WRONG = {
         "a constant": lambda d_model, d_ff: 16,
         "twice the width": lambda d_model, d_ff: 2 * d_model,
         "one width too few": lambda d_model, d_ff: d_ff - d_model,
+        "twice as long": lambda d_model, d_ff: 2 * (d_ff - 2 * d_model) if d_ff > 2 * d_model else "none",
+        "none below six": lambda d_model, d_ff: d_ff - 2 * d_model if d_ff - 2 * d_model > 5 else "none",
+        "a float": lambda d_model, d_ff: float(d_ff - 2 * d_model) if d_ff > 2 * d_model else "none",
         "without projections": lambda d_model, d_ff: d_ff,
         "a negative length": lambda d_model, d_ff: d_ff - 2 * d_model,
         "a length of zero": lambda d_model, d_ff: max(0, d_ff - 2 * d_model),
@@ -159,6 +182,8 @@ WRONG = {
         "always 10": by_hook(lambda output, unit, value: set_unit(output, unit, 10)),
         "the first layer": by_hook(set_unit, lambda model: model.decoder.layers[0].feed_forward.w_1),
         "the encoder": by_hook(set_unit, lambda model: model.encoder.layers[-1].feed_forward.w_1),
+        "the first layer, too": also(lambda model: model.decoder.layers[0].feed_forward),
+        "the encoder, too": also(lambda model: model.encoder.layers[-1].feed_forward),
         "a component of the output": by_hook(lambda output, unit, value: set_unit(output, unit % 256, value), lambda model: last(model).w_2),
         "the bias alone": only_the_bias,
         "changes the weights": in_the_weights,

@@ -5,21 +5,31 @@
 import { make } from "../../transformer_lite/page/dom.js";
 import { changedWords, Figure, format, predict } from "./live.js";
 
+/* The colour of feed-forward networks in the book. */
+const PURPLE = "background: light-dark(#8f4fb3, #c79be0)";
 const NOTHING = "It stays as it is";
 
 /* The value is the number of a stored one; -1 leaves the unit as it is. */
 export const START = { card: 0, sentence: 0, value: -1 };
 
 /* Everything that the figure shows.
-   data  values     that a unit is set to, and `shuffles`, how many shuffled answers
+   data  values     that a unit is set to; `high` is the one that all units were set to
          cards      for each unit its number, where it fires most, and what it raises
          sentences  for each its outputs, the first as trained; which of them each card
-                    and value gives (`set`), and how many shuffled answers give it, too */
-export function compute({ card, sentence, value }, { values, shuffles, probes, cards, sentences }) {
+                    and value gives (`set`), how many of all units give it at `high`
+                    (`given`), and what changes when one of them is `off` */
+export function compute({ card, sentence, value }, { values, high, probes, cards, sentences }) {
   const { unit, fires, largest, answers, asks } = cards[card];
-  const { source, outputs, set, alike } = sentences[sentence];
+  const { source, outputs, set, given, off } = sentences[sentence];
   const output = value < 0 ? 0 : set[card][value];
   const words = ({ text }) => text.split(" ").filter(Boolean);
+  const bare = (output) => words(output).map((word) => word.replace(/[.,!?]+$/, ""));
+  const count = {
+    0: off.filter(([, text]) => text === outputs[output].text).length,
+    [high]: given[output],
+  }[values[value]];
+  const written = words(outputs[output]);
+  const changed = changedWords(bare(outputs[0]), bare(outputs[output]));
   return {
     unit,
     fires,
@@ -28,11 +38,10 @@ export function compute({ card, sentence, value }, { values, shuffles, probes, c
     asks: asks.map(([probe, before, next, by]) => ({ source: probes[probe][0], before, next, by })),
     source,
     set: value < 0 ? null : values[value],
-    words: changedWords(words(outputs[0]), words(outputs[output])),
+    words: changed.map(({ isNew }, i) => ({ word: written[i], isNew })),
     gloss: outputs[output].gloss,
     isTrained: output === 0,
-    alike: value < 0 ? null : alike[card][value],
-    shuffles,
+    given: output === 0 ? null : count ?? null,
   };
 }
 
@@ -45,7 +54,7 @@ export function build(root, data) {
     question: `One of the ${data.units} units in the last network raises the words “hat, habe, haben” (has, have). It is switched off: its value is 0 at every position. What happens to “${data.sentences[keys].outputs[0].text}”?`,
     options: [NOTHING, "“habe” disappears", "It becomes nonsense"],
     answer: NOTHING,
-    because: "No word changes. Now turn the unit up, on another sentence.",
+    because: "No word changes. But choose unit 379 and “Good morning! How are you?”, and switch that unit off. Then turn units up.",
   }, () => (panel.hidden = false));
   const panel = make(root, "div", { hidden: "" });
 
@@ -88,15 +97,16 @@ export function build(root, data) {
     gloss.textContent = `In English: ${state.gloss}`;
   });
   figure.say(panel, () => {
-    const { unit, set, isTrained, alike, shuffles } = now();
+    const { unit, set, isTrained, given } = now();
     if (set === null) return `Unit ${unit} is as the network computes it.`;
     const value = set ? `has the value ${set} everywhere` : "is off";
-    return `Unit ${unit} ${value}: ` + (isTrained
-      ? "no word changes."
-      : `another sentence. Of ${shuffles} shuffled answers, ${alike} give the same one.`);
+    if (isTrained) return `Unit ${unit} ${value}: no word changes.`;
+    const which = set ? `set to ${set}` : "switched off";
+    const tried = `Of all ${data.units} units, ${which} one at a time, ${given} ${given > 1 ? "give" : "gives"} it.`;
+    return `Unit ${unit} ${value}: another sentence.${given === null ? "" : ` ${tried}`}`;
   });
   make(panel, "p", { class: "axis" },
-    "A shuffled answer is the unit's own (its row of W₂) with its entries shuffled. Many of them: any push would have done it. Few: this unit did.");
+    `No unit has more than ${format(data.most, 1)} by itself in ${data.probes.length} short sentences.`);
   figure.show();
 }
 
@@ -119,12 +129,12 @@ function drawAsks(table, { asks, fires, largest }) {
 /* The tokens whose logits the unit raises most: its answer. */
 function drawAnswers(table, { answers }) {
   table.textContent = "";
-  make(table, "caption", {}, "Answers: raises the logits of");
+  make(table, "caption", {}, "Answers: a value of 1 raises the logits of (before the division by the standard deviation)");
   for (const [piece, rise] of answers) {
     const row = make(table, "tr");
     make(row, "td", { lang: "de" }, shown(piece));
     const bar = make(row, "td", { style: "width: 60%" });
-    make(bar, "span", { class: "bar", style: `width: ${(100 * rise) / 1.6}%` });
+    make(bar, "span", { class: "bar", style: `width: ${(100 * rise) / 1.6}%; ${PURPLE}` });
     make(row, "td", {}, format(rise, 2));
   }
 }
