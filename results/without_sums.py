@@ -27,6 +27,7 @@ ENCODERS = {
     "as trained": (1, True),
     "without x": (0, True),
     "without x, no averaging": (0, False),
+    "with x, no averaging": (1, False),
 }
 """Part of x that is added, and whether a token reads all tokens or only itself."""
 

@@ -58,6 +58,7 @@ def test_averaging_makes_tokens_alike_and_without_x_no_caption_is_translated():
     assert shares["without x"] < shares["without x, no averaging"] - 0.2
     assert shares["without x, no averaging"] < shares["as trained"]
     assert max(one["bleu"] for name, one in stored.items() if "without" in name) < 5
+    assert 15 < stored["with x, no averaging"]["bleu"] < stored["as trained"]["bleu"]
     assert stored["as trained"]["bleu"] > 30
 
 

@@ -73,16 +73,30 @@ def in_place(x, memory, look, read, think, norms):
     return x
 
 
-def rows(*makers):
-    return lambda x: torch.stack([make(x) for make in makers])
+def steps(step, first=True, average=lambda h: h.mean(dim=0)):
+    """Own shares after each step(h, x, weights, keep)."""
+
+    def candidate(x, weights, keep, layers):
+        hs = [x]
+        for _ in range(layers):
+            hs.append(step(hs[-1], x, weights, keep))
+        apart = [h - average(h) for h in hs]
+        shares = [(a.norm() / h.norm()).item() for a, h in zip(apart, hs, strict=True)]
+        return shares if first else shares[1:]
+
+    return candidate
 
 
-def one(x):
-    return torch.ones_like(x)
+def right(h, x, weights, keep):
+    return keep * h + weights @ h
 
 
-def first(x):
-    return torch.eye(len(x), dtype=x.dtype)[0]
+def in_place_steps(x, weights, keep, layers):
+    shares = [((x - x.mean(dim=0)).norm() / x.norm()).item()]
+    for _ in range(layers):
+        x.copy_(keep * x + weights @ x)
+        shares.append(((x - x.mean(dim=0)).norm() / x.norm()).item())
+    return shares
 
 
 # fmt: off
@@ -128,16 +142,21 @@ WRONG = {
         ),
         "keys not normalized": pre_norm_layer_with(look=lambda x, y, attend: x + attend(y, x)),
     },
-    "check_invisible": {
-        "one direction twice": rows(one, one),
-        "only the mean": rows(one, first),
-        "random": lambda x: torch.randn(2, len(x), dtype=x.dtype),
-        "two components": lambda x: torch.eye(len(x), dtype=x.dtype)[:2],
-        "nearly the same": rows(one, lambda x: 1 + 1e-9 * x),
-        "one direction alone": lambda x: torch.ones_like(x)[None],
-        "complex": lambda x: torch.stack([one(x), 1j * x]),
-        "not a number": rows(one, lambda x: x * float("nan")),
-        "an error": lambda x: torch.cat([one(x)[None], x]),
+    "check_own_shares": {
+        "weights turned": steps(lambda h, x, weights, keep: keep * h + weights.mT @ h),
+        "equal weights": steps(lambda h, x, weights, keep: keep * h + h.mean(dim=0)),
+        "keep forgotten": steps(lambda h, x, weights, keep: h + weights @ h),
+        "keep of the average, too": steps(lambda h, x, weights, keep: keep * (h + weights @ h)),
+        "a LayerNorm": steps(
+            lambda h, x, weights, keep: torch.nn.functional.layer_norm(right(h, x, weights, keep), h.shape[-1:])
+        ),
+        "x of the start": steps(lambda h, x, weights, keep: keep * x + weights @ h),
+        "without the first": steps(right, first=False),
+        "mean over the components": steps(right, average=lambda h: h.mean(dim=1, keepdim=True)),
+        "squared": lambda *given: [share**2 for share in steps(right)(*given)],
+        "x changed": in_place_steps,
+        "not yet written": lambda *given: None,
+        "an error": lambda x, weights, keep, layers: steps(right)(x, weights[:1] @ x.T, keep, layers),
     },
 }
 # fmt: on
