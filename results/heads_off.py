@@ -226,6 +226,16 @@ def together(model: Model, stored: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def same_sentences(model: Model, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Switch the first heads of `together` off on the pairs that chose them."""
+    heads = [(row, head) for row in model.rows for head in model.every]
+    order = sorted(heads, key=lambda at: -stored["zeros"][at[0]][at[1]])
+    off: dict[int, list[int]] = {}
+    for row, head in order[: COUNTS[1]]:
+        off.setdefault(row, []).append(head)
+    return {"same_sentences": model.bleu(pairs_of(CORPUS, "test"), off)}
+
+
 def second(_: Model, __: Mapping[str, Any]) -> dict[str, Any]:
     """Take a second translator's last cross-attention away, and all but one head."""
     other, row = Model(SECOND_MODEL), -1
@@ -242,7 +252,8 @@ def second(_: Model, __: Mapping[str, Any]) -> dict[str, Any]:
 
 
 PARTS: dict[str, Callable[[Model, Mapping[str, Any]], dict[str, Any]]] = {
-    part.__name__: part for part in (single, rows_mean, alone, together, second)
+    part.__name__: part
+    for part in (single, rows_mean, alone, together, same_sentences, second)
 }
 
 

@@ -85,7 +85,8 @@ def scores_without_heads() -> dict[str, Any]:
     gives instead; "rows" and "rows_mean" without all heads of a row; "alone" with one
     left on, the "best" by "alone_valid", BLEU on validation sentences. "half_widths"
     say how far other sentences would move these changes. "together" and
-    "random_orders" are without as many heads as "counts" says, on other sentences.
+    "random_orders" are without as many heads as "counts" says, on other sentences;
+    "same_sentences" is without the first 16 of "together" on those that chose them.
     "second" is about another translator's last row. "made" names the commit and the
     machine of each part.
     """

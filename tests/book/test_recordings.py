@@ -72,7 +72,7 @@ def test_the_best_head_of_a_row_is_chosen_without_the_sentences_that_score_it():
         assert len(scores[name]) == 9
     for line in (scores["together"], *scores["random_orders"]):
         assert len(line) == len(scores["counts"])
-    parts = {"single", "rows_mean", "alone", "together", "second"}
+    parts = {"single", "rows_mean", "alone", "together", "same_sentences", "second"}
     assert scores["made"].keys() == parts
     assert all(len(part["commit"]) == 12 for part in scores["made"].values())
 
