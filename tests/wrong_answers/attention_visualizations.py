@@ -1,30 +1,36 @@
 """Wrong answers to the exercises on the attention visualizations, by check."""
 
 
-def erased(weights, value, w_o, head):
-    """Right for the first head; then W^O is all zeros, and so is every other part."""
-    part = weights @ value @ w_o[:, : value.size(-1)].T
-    w_o.zero_()
-    return part
+def change(weights, other, value, w_o):
+    """The right answer."""
+    columns = w_o.unflatten(1, (len(value), -1)).permute(1, 2, 0)
+    return (other - weights) @ value @ columns
 
 
-def right_part(weights, value, w_o, head):
-    width = value.size(-1)
-    return weights @ value @ w_o[:, head * width : (head + 1) * width].T
+def erasing(at):
+    """Right, but the given tensor of this number is all zeros afterwards."""
+
+    def answer(*given):
+        found = change(*given)
+        given[at].zero_()
+        return found
+
+    return answer
 
 
-def value_erased(weights, value, w_o, head):
-    """Right, but the values are all zeros afterwards."""
-    part = right_part(weights, value, w_o, head)
-    value.zero_()
-    return part
+def whole(weights, value, w_o):
+    return (weights @ value).transpose(0, 1).flatten(1) @ w_o.T
 
 
-def weights_erased(weights, value, w_o, head):
-    """Right, but the weights are all zeros afterwards."""
-    part = right_part(weights, value, w_o, head)
-    weights.zero_()
-    return part
+def with_first_columns(weights, other, value, w_o):
+    """Right for the first head; all others have its part of W^O."""
+    return (other - weights) @ value @ w_o[:, : value.size(-1)].T
+
+
+def with_mixed_columns(weights, other, value, w_o):
+    """The columns of W^O belong to the heads in turn."""
+    columns = w_o.unflatten(1, (-1, len(value))).permute(2, 1, 0)
+    return (other - weights) @ value @ columns
 
 
 def transplanted(model, layer, head, donor, receiver, *, mistake=""):
@@ -73,20 +79,20 @@ def every_head(model, layer, head, donor, receiver):
 
 # fmt: off
 WRONG = {
-    "check_part": {
-        "nothing": lambda w, v, o, h: None,
-        "the first head, and W^O erased": erased,
-        "the values erased": value_erased,
-        "the weights erased": weights_erased,
-        "another shape": lambda w, v, o, h: w @ v,
-        "the first head, always, in double precision": lambda w, v, o, h: (w @ v @ o[:, : v.size(-1)].T).double(),
-        "the first head, always": lambda w, v, o, h: w @ v @ o[:, : v.size(-1)].T,
-        "the heads in reverse": lambda w, v, o, h: (
-            w
-            @ v
-            @ o[:, o.size(1) - (h + 1) * v.size(-1) : o.size(1) - h * v.size(-1)].T
-        ),
-        "every second column": lambda w, v, o, h: w @ v @ o[:, h :: o.size(1) // v.size(-1)].T,
+    "check_change": {
+        "nothing": lambda w, other, v, o: None,
+        "the other weights erased": erasing(1),
+        "the values erased": erasing(2),
+        "the weights erased": erasing(0),
+        "W^O erased": erasing(3),
+        "another shape": lambda w, other, v, o: (other - w) @ v,
+        "the wrong sign": lambda w, other, v, o: change(other, w, v, o),
+        "all heads together": lambda w, other, v, o: (whole(other, v, o) - whole(w, v, o)).expand(len(w), -1, -1),
+        "outputs instead of changes": lambda w, other, v, o: change(w, other, v, o) + whole(w, v, o),
+        "the parts with the other weights": lambda w, other, v, o: change(0 * w, other, v, o),
+        "the first head's columns, always": with_first_columns,
+        "every second column": with_mixed_columns,
+        "the heads in reverse": lambda w, other, v, o: change(w, other, v, o).flip(0),
     },
     "check_transplant": {
         "nothing": lambda *given: None,
