@@ -13,6 +13,8 @@ CORRECTIONS = {
     r'<summary aria-label="Toggle hidden content">': "<summary>",
     # The items of a list are list items; the role of a bibliography's is deprecated.
     r'role="doc-biblioentry"': 'role="listitem"',
+    # The corner above the names of rows is the header of nothing.
+    r'<th class="head[^"]*"><p></p></th>': "<td></td>",
     # A signature's parameters are a list of definitions without terms.
     r"<dl>\n((?:<dd>.*</dd>\n)+)</dl>": lambda match: (
         f'<ul class="parameters">\n{match[1].replace("dd>", "li>")}</ul>'
