@@ -2,27 +2,6 @@
 
 import math
 
-import torch
-from torch.nn import functional as F
-
-
-def softmax_less(subtracted):
-    """A softmax that subtracts something else than each row's largest score."""
-
-    def candidate(scores):
-        exponentials = (scores - subtracted(scores)).exp()
-        return exponentials / exponentials.sum(-1, keepdim=True)
-
-    return candidate
-
-
-def with_logaddexp(scores):
-    """A softmax whose sum a finished function takes."""
-    total = scores[..., 0]
-    for i in range(1, scores.size(-1)):
-        total = torch.logaddexp(total, scores[..., i])
-    return (scores - total[..., None]).exp()
-
 
 def moved_by_one_step(d_k, size, divisor):
     """What the check has under this name."""
@@ -31,29 +10,19 @@ def moved_by_one_step(d_k, size, divisor):
 
 # fmt: off
 WRONG = {
-    "check_softmax": {
-        "subtracts a row of another shape": lambda s: s - s.new_zeros(17),
-        "subtracts nothing": softmax_less(torch.zeros_like),
-        "subtracts the row's mean and clamps": softmax_less(lambda s: s - (s - s.mean(-1, True)).clamp(-700, 700)),
-        "takes another axis": lambda s: s.softmax(0),
-        "calls softmax": lambda s: s.softmax(-1),
-        "calls log_softmax": lambda s: s.log_softmax(-1).exp(),
-        "calls logsumexp": lambda s: (s - s.logsumexp(-1, True)).exp(),
-        "adds up with logaddexp": with_logaddexp,
-        "leaves 700, too much for float32": softmax_less(lambda s: s.amax(-1, True) - 700),
-        "calls attention": lambda s: F.scaled_dot_product_attention(
-            s, *[torch.eye(s.size(-1)).to(s).expand(*s.shape[:-2], -1, -1)] * 2, scale=1
-        ),
-        "returns a list": lambda s: s.softmax(-1).tolist(),
-        "leaves out the last axis": lambda s: s.sum(-1),
-        "clamps the scores": lambda s: (lambda e: e / e.sum(-1, keepdim=True))(s.clamp(-700, 700).exp()),
-        "subtracts the row's first score": softmax_less(lambda s: s[..., :1]),
-        "subtracts the row's mean": softmax_less(lambda s: s.mean(-1, True)),
-        "subtracts the largest of all rows": softmax_less(torch.max),
-        "subtracts the middle of the row": softmax_less(lambda s: (s.amax(-1, True) + s.amin(-1, True)) / 2),
-        "subtracts the second largest": softmax_less(lambda s: s.topk(2, -1)[0][..., 1:]),
-        "subtracts the largest but the first": softmax_less(lambda s: s[..., 1:].amax(-1, True)),
-        "subtracts the larger end": softmax_less(lambda s: torch.maximum(s[..., :1], s[..., -1:])),
+    "check_query": {
+        "the query of By hand": lambda share: [1, 0, 1, 0],
+        "none": lambda share: None,
+        "one number": lambda share: math.log(share / (1 - share)),
+        "two numbers": lambda share: [math.log(share / (1 - share)), 0],
+        "forgets the division by 2": lambda share: [math.log(share / (1 - share)) / 2, 0] * 2,
+        "the share of tea": lambda share: [math.log((1 - share) / share), 0] * 2,
+        "leaves out the other exponential": lambda share: [math.log(share), 0] * 2,
+        "the logarithm to base 10": lambda share: [math.log10(share / (1 - share)), 0] * 2,
+        "rounded": lambda share: [round(math.log(share / (1 - share)), 2), 0] * 2,
+        "right for 0.5 and 0.9": lambda share: [0 if share == 0.5 else math.log(9), 0] * 2,
+        "never less than half": lambda share: [abs(math.log(share / (1 - share))), 0] * 2,
+        "at most 0.99": lambda share: [min(math.log(share / (1 - share)), 4.6), 0] * 2,
     },
     "check_divisor": {
         "divides by zero": lambda *_: 1 / 0,
