@@ -14,6 +14,7 @@ import torch
 from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from transformer_lite.batching import BatchStream, Sequences
 from transformer_lite.config import ModelConfig
@@ -23,6 +24,8 @@ from transformer_lite.optimizer import adam
 from transformer_lite.tokenizer import Tokenizer
 from transformer_lite.training.distributed import Processes, join_processes
 from transformer_lite.training.step import Objective, train_step
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class ShardedAdam:
@@ -36,15 +39,11 @@ class ShardedAdam:
         self, parameters: Iterable[nn.Parameter], rate: float, processes: Processes
     ) -> None:
         self.parameters = list(parameters)
-        weights = torch.cat([p.detach().flatten() for p in self.parameters])
+        weights = parameters_to_vector(self.parameters).detach()
         self.size = -(-len(weights) // processes.world_size)  # rounded up
         padding = self.size * processes.world_size - len(weights)
         self.flat = nn.functional.pad(weights, (0, padding))
-        place = 0
-        for parameter in self.parameters:
-            view = self.flat[place : place + parameter.numel()]
-            parameter.data = view.view_as(parameter)
-            place += parameter.numel()
+        vector_to_parameters(self.flat, self.parameters)  # they are views of it now
         self.parts = list(self.flat.split(self.size))
         self.rank = processes.rank
         self.own = nn.Parameter(self.parts[self.rank].clone())
@@ -52,7 +51,7 @@ class ShardedAdam:
 
     def step(self) -> None:
         """Step the own part of the weights, and gather those of all processes."""
-        gradients = torch.cat([p.grad.flatten() for p in self.parameters])
+        gradients = parameters_to_vector(p.grad for p in self.parameters)
         gradients = nn.functional.pad(gradients, (0, len(self.flat) - len(gradients)))
         self.own.grad = gradients.split(self.size)[self.rank]
         self.adam.step()
@@ -84,10 +83,8 @@ def train(sharded: bool, processes: Processes) -> tuple[torch.Tensor, int]:
         train_step(parallel, batches, optimizer, (1, step), processes)
     states = getattr(optimizer, "adam", optimizer).state.values()
     moments = sum(state[name].numel() for state in states for name in MOMENTS)
-    return nn.utils.parameters_to_vector(model.parameters()).detach(), moments
+    return parameters_to_vector(model.parameters()).detach(), moments
 
-
-MOMENTS = ("exp_avg", "exp_avg_sq")
 
 if __name__ == "__main__":
     with join_processes() as processes:

@@ -14,13 +14,18 @@ import sacrebleu
 import torch
 from torch import Tensor, nn
 
-from results.live_sweeps import attention_sublayers, without_heads
+from results.interventions import (
+    GREEDY,
+    Pairs,
+    attention_sublayers,
+    german_bleu,
+    pairs_of,
+    without_heads,
+)
 from results.provenance import conditions, require_clean
 from results.storage import read_json, write_json
 from transformer_lite import Translator
 from transformer_lite.config import SearchConfig
-from transformer_lite.data.corpora import load_corpus
-from transformer_lite.inference.scores import bleu_of
 from transformer_lite_book.recordings import HEADS_OFF
 
 MODEL, CORPUS = "tatoeba_en_de", "tatoeba"
@@ -38,19 +43,20 @@ ORDERS = 2
 """Random orders in which heads are switched off, for comparison."""
 DRAWS = 400
 """Test sets that are drawn anew to say how far chance moves a difference."""
-GREEDY = SearchConfig(beam_size=1, batch_sentences=100)
 
-Pairs = tuple[list[str], list[str]]
-"""Sentences and their translations."""
-
-
-def pairs_of(corpus: str, split: str, first: int = 0, number: int = PAIRS) -> Pairs:
-    """Return sentences of a split and their translations."""
-    pairs = list(load_corpus(corpus).splits[split])[first : first + number]
-    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+Head = tuple[int, int]
+"""A head's row and its place in the row."""
 
 
-class Model:
+def by_row(heads: Sequence[Head]) -> dict[int, list[int]]:
+    """Return for each row those heads that are in it."""
+    rows: dict[int, list[int]] = {}
+    for row, head in heads:
+        rows.setdefault(row, []).append(head)
+    return rows
+
+
+class SwitchableTranslator:
     """A trained translator whose heads can be switched off, row by row."""
 
     def __init__(self, name: str) -> None:
@@ -58,6 +64,7 @@ class Model:
         self.modules = list(attention_sublayers(self.translator.model).values())
         self.every = range(self.translator.model.config.num_heads)
         self.rows = range(len(self.modules))
+        self.heads = [(row, head) for row in self.rows for head in self.every]
 
     def translate(
         self,
@@ -80,16 +87,15 @@ class Model:
         self, pairs: Pairs, off: Mapping[int, Collection[int]], *rest: Any
     ) -> float:
         """Return BLEU without these heads."""
-        return bleu(self.translate(pairs[0], off, *rest), pairs[1])
+        return german_bleu(self.translate(pairs[0], off, *rest), pairs[1])
 
     def others(self, head: int) -> list[int]:
         """Return every head of a row but one."""
         return [other for other in self.every if other != head]
 
-
-def bleu(outputs: list[str], references: list[str]) -> float:
-    """Return German BLEU with two decimals."""
-    return round(bleu_of("de").corpus_score(outputs, [references]).score, 2)
+    def least_harmful_first(self, bleu: Sequence[Sequence[float]]) -> list[Head]:
+        """Return the heads in the order of BLEU without each, from the highest."""
+        return sorted(self.heads, key=lambda at: -bleu[at[0]][at[1]])
 
 
 def half_width(outputs: list[str], baseline: list[str], references: list[str]) -> float:
@@ -119,7 +125,7 @@ def half_width(outputs: list[str], baseline: list[str], references: list[str]) -
     return round(float(high - low) / 2, 2)
 
 
-def means_of(model: Model, sources: list[str]) -> list[Tensor]:
+def means_of(model: SwitchableTranslator, sources: list[str]) -> list[Tensor]:
     """Return what each head gives on average over the words of sentences."""
     modules = model.modules
     sums = [torch.zeros(module.w_o.in_features) for module in modules]
@@ -140,10 +146,10 @@ def means_of(model: Model, sources: list[str]) -> list[Tensor]:
     return [(s / n).view(m.num_heads, -1) for s, n, m in parts]
 
 
-def single(model: Model, _: Mapping[str, Any]) -> dict[str, Any]:
+def single(model: SwitchableTranslator, _: Mapping[str, Any]) -> dict[str, Any]:
     """Score the model without each head, and without each row of heads."""
-    test = pairs_of(CORPUS, "test")
-    means = means_of(model, pairs_of(CORPUS, "valid")[0])
+    test = pairs_of(CORPUS, "test", PAIRS)
+    means = means_of(model, pairs_of(CORPUS, "valid", PAIRS)[0])
     found: dict[str, Any] = {"as_trained": model.bleu(test, {})}
     for name, instead in {"zeros": None, "mean": means}.items():
         found[name] = [
@@ -154,21 +160,21 @@ def single(model: Model, _: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def rows_mean(model: Model, _: Mapping[str, Any]) -> dict[str, Any]:
+def rows_mean(model: SwitchableTranslator, _: Mapping[str, Any]) -> dict[str, Any]:
     """Score the model if all heads of a row give their means."""
-    test = pairs_of(CORPUS, "test")
-    means = means_of(model, pairs_of(CORPUS, "valid", number=FEWER)[0])
+    test = pairs_of(CORPUS, "test", PAIRS)
+    means = means_of(model, pairs_of(CORPUS, "valid", FEWER)[0])
     scores = [model.bleu(test, {row: model.every}, means) for row in model.rows]
     return {"rows_mean": scores}
 
 
-def alone(model: Model, stored: Mapping[str, Any]) -> dict[str, Any]:
+def alone(model: SwitchableTranslator, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Score the model with one head left in a row: the best on validation pairs.
 
     Half-widths say how far other test sentences would move these changes, and those of
     the single heads that change BLEU most, three down and one up.
     """
-    valid = pairs_of(CORPUS, "valid", number=CHOICE)
+    valid = pairs_of(CORPUS, "valid", CHOICE)
     choice = [
         [model.bleu(valid, {row: model.others(head)}) for head in model.every]
         for row in model.rows
@@ -176,70 +182,65 @@ def alone(model: Model, stored: Mapping[str, Any]) -> dict[str, Any]:
     best = [scores.index(max(scores)) for scores in choice]
     print(best, flush=True)
 
-    sources, references = pairs_of(CORPUS, "test")
+    sources, references = pairs_of(CORPUS, "test", PAIRS)
     trained = model.translate(sources, {})
 
     def scored(off: Mapping[int, Collection[int]]) -> tuple[float, float]:
         outputs = model.translate(sources, off)
-        return bleu(outputs, references), half_width(outputs, trained, references)
+        return german_bleu(outputs, references), half_width(
+            outputs, trained, references
+        )
 
     kept = [scored({row: model.others(head)}) for row, head in enumerate(best)]
-    zeros = stored["zeros"]
-    places = [(row, head) for row in model.rows for head in model.every]
-    places.sort(key=lambda at: zeros[at[0]][at[1]])
+    order = model.least_harmful_first(stored["zeros"])
     widths: dict[str, Any] = {"alone": [width for _, width in kept], "zeros": []}
-    for row, head in [*places[:3], places[-1]]:
+    for row, head in [*reversed(order[-3:]), order[0]]:
         again, width = scored({row: [head]})
-        if again != zeros[row][head]:
-            print(f"{row, head}: {again}, stored as {zeros[row][head]}", flush=True)
+        if again != stored["zeros"][row][head]:
+            raise ValueError(
+                f"without head {head} of row {row}, BLEU is {again} and not "
+                f"{stored['zeros'][row][head]}; measure `single` again first"
+            )
         widths["zeros"].append({"row": row, "head": head, "half_width": width})
     scores = [score for score, _ in kept]
     found = {"alone_valid": choice, "best": best, "alone": scores}
     return found | {"half_widths": widths}
 
 
-def together(model: Model, stored: Mapping[str, Any]) -> dict[str, Any]:
+def together(model: SwitchableTranslator, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Switch more and more heads off, and score other test pairs.
 
     The heads go in the order of what each does alone, from the least harmful one; then
     in random orders.
     """
-    pairs = pairs_of(CORPUS, "test", first=PAIRS)
-    heads = [(row, head) for row in model.rows for head in model.every]
+    pairs = pairs_of(CORPUS, "test", PAIRS, first=PAIRS)
 
-    def scores(order: list[tuple[int, int]], counts: Sequence[int]) -> list[float]:
-        found = []
-        for count in counts:
-            off: dict[int, list[int]] = {}
-            for row, head in order[:count]:
-                off.setdefault(row, []).append(head)
-            found.append(model.bleu(pairs, off))
-        return found
+    def scores(order: Sequence[Head]) -> list[float]:
+        return [model.bleu(pairs, by_row(order[:count])) for count in COUNTS]
 
-    order = sorted(heads, key=lambda at: -stored["zeros"][at[0]][at[1]])
-    found: dict[str, Any] = {"counts": COUNTS, "together": scores(order, COUNTS)}
-    as_trained = found["together"][0]
-    found["random_orders"] = []
-    for seed in range(ORDERS):
-        mixed = [heads[i] for i in np.random.default_rng(seed).permutation(len(heads))]
-        found["random_orders"].append([as_trained, *scores(mixed, COUNTS[1:])])
-    return found
+    orders = [
+        np.random.default_rng(seed).permutation(len(model.heads))
+        for seed in range(ORDERS)
+    ]
+    return {
+        "counts": COUNTS,
+        "together": scores(model.least_harmful_first(stored["zeros"])),
+        "random_orders": [scores([model.heads[i] for i in order]) for order in orders],
+    }
 
 
-def same_sentences(model: Model, stored: Mapping[str, Any]) -> dict[str, Any]:
+def same_sentences(
+    model: SwitchableTranslator, stored: Mapping[str, Any]
+) -> dict[str, Any]:
     """Switch the first heads of `together` off on the pairs that chose them."""
-    heads = [(row, head) for row in model.rows for head in model.every]
-    order = sorted(heads, key=lambda at: -stored["zeros"][at[0]][at[1]])
-    off: dict[int, list[int]] = {}
-    for row, head in order[: COUNTS[1]]:
-        off.setdefault(row, []).append(head)
-    return {"same_sentences": model.bleu(pairs_of(CORPUS, "test"), off)}
+    off = by_row(model.least_harmful_first(stored["zeros"])[: COUNTS[1]])
+    return {"same_sentences": model.bleu(pairs_of(CORPUS, "test", PAIRS), off)}
 
 
-def second(_: Model, __: Mapping[str, Any]) -> dict[str, Any]:
+def second(_: SwitchableTranslator, __: Mapping[str, Any]) -> dict[str, Any]:
     """Take a second translator's last cross-attention away, and all but one head."""
-    other, row = Model(SECOND_MODEL), -1
-    test = pairs_of(SECOND_CORPUS, SECOND_SPLIT, number=FEWER)
+    other, row = SwitchableTranslator(SECOND_MODEL), -1
+    test = pairs_of(SECOND_CORPUS, SECOND_SPLIT, FEWER)
     found = {
         "model": SECOND_MODEL,
         "pairs": FEWER,
@@ -251,7 +252,9 @@ def second(_: Model, __: Mapping[str, Any]) -> dict[str, Any]:
     return {"second": found}
 
 
-PARTS: dict[str, Callable[[Model, Mapping[str, Any]], dict[str, Any]]] = {
+PARTS: dict[
+    str, Callable[[SwitchableTranslator, Mapping[str, Any]], dict[str, Any]]
+] = {
     part.__name__: part
     for part in (single, rows_mean, alone, together, same_sentences, second)
 }
@@ -260,7 +263,7 @@ PARTS: dict[str, Callable[[Model, Mapping[str, Any]], dict[str, Any]]] = {
 def main(chosen: Sequence[str]) -> None:
     """Measure parts, in their order, and keep the others as they are."""
     made = {"commit": require_clean(), **conditions()}
-    model = Model(MODEL)
+    model = SwitchableTranslator(MODEL)
     result: dict[str, Any] = {"model": MODEL, "pairs": PAIRS, "split": "test"}
     result |= {"made": {}}
     if HEADS_OFF.exists():

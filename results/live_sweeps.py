@@ -5,17 +5,22 @@ python -m results.live_sweeps
 
 import json
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import islice, product
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from results.interventions import (
+    attention_sublayers,
+    faded_encoder,
+    with_each_unit,
+    with_units,
+    without_heads,
+)
 from results.provenance import ROOT
 from transformer_lite import Translator
 from transformer_lite.batching import Batch
@@ -71,20 +76,6 @@ TURNED = (
 )
 
 
-def faded_encoder(encoder: Any, part: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return an encoder's `forward` that adds `part` of x in each sub-layer."""
-
-    def forward(ids: Tensor, mask: Tensor) -> Tensor:
-        x = encoder.positions(encoder.embedding(ids))
-        for layer in encoder.layers:
-            attended = layer.self_attention(x, x, mask)
-            x = layer.after_self_attention.norm(part * x + attended)
-            x = layer.after_feed_forward.norm(part * x + layer.feed_forward(x))
-        return x
-
-    return forward
-
-
 @torch.inference_mode()
 def residual() -> dict[str, Any]:
     """Fade the residual connections of the encoder, for Section 3.1."""
@@ -113,42 +104,6 @@ def residual() -> dict[str, Any]:
         shown = {"source": source, "tokens": tokens, "outputs": outputs, "steps": steps}
         sentences.append(shown)
     return {"sentences": sentences}
-
-
-@contextmanager
-def without_heads(
-    attention: Any, heads: Collection[int], instead: Tensor | None = None
-) -> Iterator[None]:
-    """Let these heads of an attention sub-layer give something else inside the block.
-
-    Args:
-        instead: What each head gives, (heads, d_v); by default zeros.
-    """
-    chosen = sorted(heads)
-
-    def replaced(_: Any, given: tuple[Tensor]) -> tuple[Tensor]:
-        outputs = given[0].unflatten(-1, (attention.num_heads, -1)).clone()
-        outputs[..., chosen, :] = 0 if instead is None else instead[chosen]
-        return (outputs.flatten(-2),)
-
-    hook = attention.w_o.register_forward_pre_hook(replaced)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def attention_sublayers(model: Any) -> dict[str, Any]:
-    """Return a Transformer's attention sub-layers by name, from the source up."""
-    sublayers = {}
-    for stack, kind, of in (
-        ("encoder", "self_attention", "encoder, layer {}"),
-        ("decoder", "self_attention", "decoder, layer {}"),
-        ("decoder", "cross_attention", "cross, layer {}"),
-    ):
-        for number, layer in enumerate(getattr(model, stack).layers, start=1):
-            sublayers[of.format(number)] = getattr(layer, kind)
-    return sublayers
 
 
 def heads() -> dict[str, Any]:
@@ -339,44 +294,6 @@ def next_of_each_gender(genders: list[int]) -> Tensor:
     )
 
 
-@torch.inference_mode()
-def with_units(
-    translator: Translator,
-    source: str,
-    units: Sequence[int],
-    values: Sequence[float],
-    columns: Tensor | None = None,
-) -> list[str]:
-    """Translate a sentence once for each unit, which has the value at all positions.
-
-    Args:
-        units: Units of the last decoder layer's network.
-        values: The value of each.
-        columns: Other answers in place of the units', one in a row.
-    """
-    network = translator.model.decoder.layers[-1].feed_forward
-    rows, value = torch.arange(len(units)), torch.tensor(values).float()[:, None]
-
-    def set_units(_: Any, given: tuple[Tensor], output: Tensor) -> Tensor:
-        by_row = output.reshape(len(units), -1, output.size(-1)).clone()
-        by_row[rows, :, list(units)] = value if columns is None else 0.0
-        return by_row.view_as(output)
-
-    def write(_: Any, given: tuple[Tensor], output: Tensor) -> Tensor:
-        by_row = output.reshape(len(units), -1, output.size(-1))
-        return (by_row + (value * columns)[:, None]).view_as(output)
-
-    hooks = [network.w_1.register_forward_hook(set_units)]
-    if columns is not None:
-        hooks.append(network.register_forward_hook(write))
-    # No sentence leaves the batch before all are done, so that row i stays row i.
-    with patch("transformer_lite.search.DONE_SHARE", 1.0):
-        texts = translator.translate([source] * len(units))
-    for hook in hooks:
-        hook.remove()
-    return texts
-
-
 def raised(model: Any) -> Tensor:
     """Return how much each unit of the last decoder layer raises each token's logit.
 
@@ -454,16 +371,6 @@ def decided(
             decides[rows[place], number] = None
             places.add(place)
     return [*decides], len(places)
-
-
-def with_each_unit(translator: Translator, source: str, value: float) -> list[str]:
-    """Translate a sentence once for each unit of the last network, set to a value."""
-    network = translator.model.decoder.layers[-1].feed_forward
-    return [
-        text
-        for units in torch.arange(network.w_1.out_features).split(128)
-        for text in with_units(translator, source, units.tolist(), [value] * len(units))
-    ]
 
 
 def unit_cards(

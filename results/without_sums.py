@@ -9,20 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from results.live_sweeps import faded_encoder
+from results.interventions import GREEDY, faded_encoder, german_bleu, pairs_of
 from results.provenance import conditions, require_clean
 from results.storage import write_json
 from transformer_lite import Translator
-from transformer_lite.config import SearchConfig
-from transformer_lite.data.corpora import load_corpus
-from transformer_lite.inference.scores import bleu_of
 from transformer_lite.tokenizer import EOS
 from transformer_lite_book.recordings import WITHOUT_SUMS
 
-MODEL = "multi30k_en_de"
+MODEL, CORPUS, SPLIT = "multi30k_en_de", "multi30k", "test_2016_flickr"
 PAIRS = 300
 """So many test captions are translated."""
-GREEDY = SearchConfig(beam_size=1, batch_sentences=100)
 ENCODERS = {
     "as trained": (1, True),
     "without x": (0, True),
@@ -50,11 +46,10 @@ def main() -> None:
     """Measure each encoder's own share at the top, and score its translations."""
     translator = Translator.load(MODEL, device="cpu")
     encoder, tokenizer = translator.model.encoder, translator.tokenizer
-    pairs = list(load_corpus("multi30k").splits["test_2016_flickr"])[:PAIRS]
-    sources, references = [p.source for p in pairs], [p.target for p in pairs]
+    sources, references = pairs_of(CORPUS, SPLIT, PAIRS)
     ids = [torch.tensor([[*tokenizer.encode(source), EOS]]) for source in sources]
     result: dict[str, Any] = {"model": MODEL, "pairs": PAIRS}
-    result |= {"split": "test_2016_flickr", "search": "greedy"}
+    result |= {"split": SPLIT, "search": "greedy"}
     result |= {"commit": require_clean(), **conditions(), "encoders": {}}
     for name, (part, averaging) in ENCODERS.items():
         encoder.forward = changed_encoder(encoder, part, averaging)
@@ -62,11 +57,10 @@ def main() -> None:
         shares = torch.stack([(h - h.mean(dim=0)).norm() / h.norm() for h in tops])
         low, high = shares.quantile(torch.tensor([0.05, 0.95])).tolist()
         outputs = translator.translate(sources, GREEDY)
-        bleu = bleu_of("de").corpus_score(outputs, [references]).score
         result["encoders"][name] = {
             "share": round(shares.mean().item(), 3),
             "share_of_90_percent": [round(low, 3), round(high, 3)],
-            "bleu": round(bleu, 2),
+            "bleu": german_bleu(outputs, references),
         }
         print(name, result["encoders"][name], flush=True)
     write_json(WITHOUT_SUMS, result)

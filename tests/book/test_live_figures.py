@@ -10,15 +10,13 @@ import pytest
 import torch
 from javascript import run_javascript
 
+from results.interventions import attention_sublayers, faded_encoder, without_heads
 from results.live_sweeps import (
     SHORT,
     PronounRows,
-    attention_sublayers,
     decided,
-    faded_encoder,
     fired,
     next_of_each_gender,
-    without_heads,
 )
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention

@@ -6,7 +6,7 @@ Tests: tests/package/training/test_run.py, tests/package/test_cli.py
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from functools import partial
@@ -318,50 +318,56 @@ def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
 
 
 def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> str:
-    train, processes = recipe.train, trainer.processes
+    train = recipe.train
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    world_size, parts = processes.world_size, trainer.stream.parts
-    batches = batches_per_step(train)
-    device = processes.device.type
-    if device == "cuda":
-        device = torch.cuda.get_device_name(processes.device)
     (factor,) = trainer.state.schedule.lr_lambdas
     lengths = (train.warmup_steps, train.max_steps, train.cooldown_steps)
     done = peak_step(factor, *lengths)
     rate = train.rate_scale * factor(done)
-    text = (
+    lines = [
         f"{parameters:,} parameters, {corpus.sizes['train']:,} pairs, "
-        f"{train.max_steps:,} steps\n"
-        f"{world_size} × {device}, {trainer.precision}; on each a step has "
-        f"{batches * parts // world_size} × {train.batch_tokens:,}"
-        f"{f' / {parts}' if parts > 1 else ''} tokens at most"
-    )
-    if parts > 1:
-        text += (
-            f"\neach batch is cut in {parts}; the steps are those of one process, but "
-            "for what dropout drops"
-        )
-    sentences = int(batches * train.batch_tokens / max(trainer.stream.mean_lengths()))
-    if world_size > sentences:
-        text += (
-            f"\nwarning: a step has about {sentences} sentences, so some of "
-            f"{world_size} processes have nothing to do; start at most {sentences}"
-        )
-    tokens = -(-train.batch_tokens // parts)  # rounded up
-    kind = processes.device.type
-    if needed := step_memory(trainer.model, tokens, trainer.precision, kind):
-        text += f"\nmemory of a step, in MB on each: {needed}"
-    text += f"\nlearning rate {rate:.1e} at its highest, in step {done + 1:,}"
+        f"{train.max_steps:,} steps",
+        *_how_steps_are_shared(train, trainer),
+        f"learning rate {rate:.1e} at its highest, in step {done + 1:,}",
+    ]
     if train.cooldown_steps:
-        text += f"; falls to 0 over the last {train.cooldown_steps:,}"
+        lines[-1] += f"; falls to 0 over the last {train.cooldown_steps:,}"
     if rate * recipe.model.d_model > LARGEST_RATE:
-        text += (
-            f"\nwarning: this rate times d_model is {rate * recipe.model.d_model:.1f}, "
+        lines.append(
+            f"warning: this rate times d_model is {rate * recipe.model.d_model:.1f}, "
             "and at most 0.5 in the paper; small models learned slowly at 1 and next "
             "to nothing at 2; give a smaller train.rate_scale or more "
             "train.warmup_steps"
         )
-    return text
+    return "\n".join(lines)
+
+
+def _how_steps_are_shared(train: TrainConfig, trainer: Trainer) -> Iterator[str]:
+    """Yield lines on what each process computes, and on the memory that it needs."""
+    number, device = trainer.processes.world_size, trainer.processes.device
+    batches, parts = batches_per_step(train), trainer.stream.parts
+    is_cuda = device.type == "cuda"
+    name = torch.cuda.get_device_name(device) if is_cuda else device.type
+    cut = f" / {parts}" if parts > 1 else ""
+    yield (
+        f"{number} × {name}, {trainer.precision}; on each a step has "
+        f"{batches * parts // number} × {train.batch_tokens:,}{cut} tokens at most"
+    )
+    if parts > 1:
+        yield (
+            f"each batch is cut in {parts}; the steps are those of one process, but "
+            "for what dropout drops"
+        )
+    sentences = int(batches * train.batch_tokens / max(trainer.stream.mean_lengths()))
+    if number > sentences:
+        yield (
+            f"warning: a step has about {sentences} sentences, so some of {number} "
+            f"processes have nothing to do; start at most {sentences}"
+        )
+    tokens = -(-train.batch_tokens // parts)  # rounded up
+    needed = step_memory(trainer.model, tokens, trainer.precision, device.type)
+    if needed:
+        yield f"memory of a step, in MB on each: {needed}"
 
 
 def _to_json(values: dict[str, Any]) -> bytes:
