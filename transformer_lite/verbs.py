@@ -221,7 +221,9 @@ def evaluate(
     if not data and not recipe.data.exists():
         raise ValueError(_how_to_prepare(folder, run))
     corpus = PreparedCorpus(data or recipe.data)
-    _require_vocabulary(folder, corpus)
+    corpus.require_vocabulary_of(run)
+    if run.training_data().get("fingerprint") != corpus.fingerprint:
+        tell(f"note: {corpus.folder} is not the corpus that {folder} was trained on")
     sources, references = corpus.text(split)
     sides, language = corpus.ids(split), corpus.languages[1]
     longest = 1 + max(int(side.lengths.max()) for side in sides)
@@ -292,18 +294,6 @@ def _how_to_prepare(name: Path, run: RunFolder) -> str:
         f"it with `transformer-lite {command} --vocabulary {name} --out {out}`, or "
         "name it with --data"
     )
-
-
-def _require_vocabulary(name: Path, corpus: Any) -> None:
-    """Check that a corpus has a run's vocabulary; note if it is another corpus."""
-    run, vocabulary = find_run(name), corpus.vocabulary.read_bytes()
-    if run.tokenizer.read_bytes() != vocabulary:
-        raise ValueError(
-            f"{corpus.folder}: has another vocabulary than {name}; prepare the text "
-            f"with --vocabulary {name}"
-        )
-    if run.training_data().get("fingerprint") != corpus.fingerprint:
-        tell(f"note: {corpus.folder} is not the corpus that {name} was trained on")
 
 
 def _shown(character: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from transformer_lite.batching import Sequences
 from transformer_lite.runs.files import read_json, require_readable, sha256_of
+from transformer_lite.runs.folder import RunFolder
 from transformer_lite.tokenizer import Tokenizer
 
 SIDES = ("src", "tgt")
@@ -141,6 +142,23 @@ class PreparedCorpus:
         texts = (path.read_bytes().decode().removesuffix("\n") for path in paths)
         source, target = (text.split("\n") for text in texts)
         return source, target
+
+    def require_vocabulary_of(self, run: RunFolder) -> None:
+        """Check that a run's model knows the tokens of this corpus.
+
+        Raises:
+            ValueError: The run has another vocabulary, or none.
+        """
+        if not run.tokenizer.exists():
+            raise ValueError(
+                f"{run.tokenizer}: missing; copy it from the data that the run trained "
+                "on"
+            )
+        if run.tokenizer.read_bytes() != self.vocabulary.read_bytes():
+            raise ValueError(
+                f"{self.folder}: has another vocabulary than {run.path}; prepare the "
+                f"text with --vocabulary {run.path}"
+            )
 
     def _side(self, split: str, side: str, kind: str) -> Path:
         """Return where a side of a split lies, if it is as it was written."""

@@ -168,11 +168,7 @@ def _initial_weights(recipe: Recipe, corpus: PreparedCorpus) -> Path:
     """Return the weights of the run that the recipe begins with, if they fit it."""
     run = find_run(recipe.begin_with)
     theirs, ours = map(_decisive, (run.recipe().model, recipe.model))
-    if _vocabulary_of(run) != corpus.vocabulary.read_bytes():
-        raise ValueError(
-            f"{corpus.vocabulary}: not the vocabulary of {run.path}; prepare the text "
-            f"with --vocabulary {run.path}"
-        )
+    corpus.require_vocabulary_of(run)
     if changes := [
         f"--model.{name.replace('_', '-')} {value}"
         for name, value in sorted(theirs.items())
@@ -193,25 +189,11 @@ def _decisive(config: ModelConfig) -> dict[str, Any]:
     return {name: value for name, value in asdict(config).items() if name not in free}
 
 
-def _vocabulary_of(run: RunFolder) -> bytes:
-    if not run.tokenizer.exists():
-        raise ValueError(
-            f"{run.tokenizer}: missing; copy it from the data that the run trained on"
-        )
-    return run.tokenizer.read_bytes()
-
-
 def _open_run(
     recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus, initial: Path | None
 ) -> None:
     """Write what a run's folder says of the run, or check that it is the same run."""
-    # A sentence of about 40 letters, which the run's page opens with.
-    example = min(corpus.text("valid")[0], key=lambda text: abs(len(text) - 40))
-    record = _data_of(corpus) | {"languages": corpus.languages, "example": example}
-    record["tokenizer_sha256"] = corpus.sha256[corpus.vocabulary.name]
-    if initial:
-        name = recipe.begin_with
-        record["begin_with"] = {"run": name, "sha256": sha256_of(initial)}
+    record = _record_of(recipe, corpus, initial)
     if newest_complete(folder) or Metrics(folder.path).read():
         _require_same_run(recipe, folder, corpus)
         record = folder.training_data() | record
@@ -228,6 +210,20 @@ def _open_run(
         write_whole(path, partial(Path.write_bytes, data=content))
 
 
+def _record_of(
+    recipe: Recipe, corpus: PreparedCorpus, initial: Path | None
+) -> dict[str, Any]:
+    """Return what a run's folder says of its data and of its initial weights."""
+    # A sentence of about 40 letters, which the run's page opens with.
+    example = min(corpus.text("valid")[0], key=lambda text: abs(len(text) - 40))
+    record = _data_of(corpus) | {"languages": corpus.languages, "example": example}
+    record["tokenizer_sha256"] = corpus.sha256[corpus.vocabulary.name]
+    if initial:
+        name = recipe.begin_with
+        record["begin_with"] = {"run": name, "sha256": sha256_of(initial)}
+    return record
+
+
 def _data_of(corpus: PreparedCorpus) -> dict[str, Any]:
     """Return what must not change in the data of a run."""
     pairs, fingerprint = corpus.sizes["train"], corpus.fingerprint
@@ -241,14 +237,13 @@ def _require_same_run(
     recipe: Recipe, folder: RunFolder, corpus: PreparedCorpus
 ) -> None:
     """Refuse to go on with other data, initial weights or settings than a run has."""
-    before, vocabulary = folder.training_data(), corpus.vocabulary.read_bytes()
-    is_same = _data_of(corpus).items() <= before.items()
-    if not is_same or _vocabulary_of(folder) != vocabulary:
+    before = folder.training_data()
+    if not _data_of(corpus).items() <= before.items():
         raise ValueError(
-            f"{folder.path}: holds a run on other data, or with another "
-            f"tokenizer.model, than {corpus.folder} has now; give another --out, "
-            "or the data that it began with"
+            f"{folder.path}: holds a run on other data than {corpus.folder} has now; "
+            "give another --out, or the data that it began with"
         )
+    corpus.require_vocabulary_of(folder)
     match before.get("begin_with"):
         case {"run": str(began_with)}:
             pass
