@@ -6,10 +6,11 @@ Tests: tests/course/test_verdicts.py
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from numbers import Real
+from numbers import Integral, Real
 from textwrap import fill
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -48,7 +49,11 @@ def check(body: Callable[[Any], None]) -> Callable[[Any], bool]:
 
 
 def require_number(
-    what: str, number: object, expected: Real, tolerance: float = 1e-4
+    what: str,
+    number: object,
+    expected: Real,
+    tolerance: float = 1e-4,
+    mistakes: Mapping[str, Real] = MappingProxyType({}),
 ) -> None:
     """Compare a number with the right one.
 
@@ -58,6 +63,7 @@ def require_number(
         expected: The right one. An integer must be met exactly.
         tolerance: How far another number may be off, as a share of the right one; or,
             close to zero, absolutely.
+        mistakes: What likely mistakes give, by the sentence that names the mistake.
 
     Raises:
         MistakeError: The numbers differ, or the reader's is none.
@@ -69,5 +75,9 @@ def require_number(
             f"{what} is of type {type(number).__name__}; return a number."
         )
     limit = 0.0 if isinstance(expected, int) else tolerance
-    close = math.isclose(number, expected, rel_tol=limit, abs_tol=limit)
-    require(close, f"{what} is wrong.")
+    if math.isclose(number, expected, rel_tol=limit, abs_tol=limit):
+        return
+    for sentence, wrong in mistakes.items():
+        require(not math.isclose(number, wrong, rel_tol=1e-4), sentence)
+    shown = number if isinstance(number, Integral) else f"{number:.6g}"
+    raise MistakeError(f"{what} is not {shown}.")

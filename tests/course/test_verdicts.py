@@ -21,7 +21,7 @@ def check_double(answer):
     [
         (lambda x: 2 * x, "correct"),
         (lambda x: x + 3, "not yet: Try 0 as well."),
-        (lambda x: x**2, "not yet: Twice 3 is wrong."),
+        (lambda x: x**2, "not yet: Twice 3 is not 9."),
         (lambda x: None, "not yet: Twice 3 is of type NoneType; return a number."),
         (lambda x: 1 / 0, "not yet: the code stops with ZeroDivisionError: division"),
         (None, "not yet: the code stops with TypeError: 'NoneType' object is not"),
@@ -54,6 +54,15 @@ def test_an_integer_is_met_exactly_and_another_number_nearly():
         require_number("It", 0.301, 0.3)
     with pytest.raises(MistakeError):
         require_number("It", 1_000_001, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [(9, "That is the square."), (0.3, "It is not 0.3."), (np.int64(5), "It is not 5")],
+)
+def test_a_wrong_number_is_named_or_shown(found, sentence):
+    with pytest.raises(MistakeError, match=sentence):
+        require_number("It", found, 6, mistakes={"That is the square.": 9})
 
 
 def test_a_mask_holds_true_and_false_and_numbers_are_real():
