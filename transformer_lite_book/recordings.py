@@ -33,6 +33,8 @@ HEADS_OFF = FOLDER / "heads_off.json"
 """Written by results/heads_off.py."""
 WITHOUT_SUMS = FOLDER / "without_sums.json"
 """Written by results/without_sums.py."""
+SAME_RUN = FOLDER / "same_run.json"
+"""Written by results/same_run.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -96,6 +98,15 @@ def scores_without_heads() -> dict[str, Any]:
 def encoders_without_sums() -> dict[str, dict[str, Any]]:
     """Return own share and BLEU of a translator, by how its encoder is changed."""
     return json.loads(WITHOUT_SUMS.read_text(encoding="utf-8"))["encoders"]
+
+
+def runs_that_differ() -> dict[str, Any]:
+    """Return what the mean of means, and a damaged checkpoint, change in a small run.
+
+    "means" has losses of the validation set by way and seed; "damages" by seed and by
+    what was forgotten.
+    """
+    return json.loads(SAME_RUN.read_text(encoding="utf-8"))
 
 
 def _stored(kind: str, name: str) -> Any:

@@ -9,6 +9,7 @@ import torch
 from safetensors import safe_open
 from unchecked import unchecked
 
+from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
 from transformer_lite.tokenizer import PAD
@@ -60,6 +61,35 @@ def test_averaging_makes_tokens_alike_and_without_x_no_caption_is_translated():
     assert max(one["bleu"] for name, one in stored.items() if "without" in name) < 5
     assert 15 < stored["with x, no averaging"]["bleu"] < stored["as trained"]["bleu"]
     assert stored["as trained"]["bleu"] > 30
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_process_weighs_tokens_as_the_mean_of_eight_means(way):
+    torch.manual_seed(3)
+    tokens, sums = torch.randint(2, 29, (32,)), torch.rand(32)
+    groups = shares(tokens, way)
+    expected = sums.sum() / tokens.sum()
+    if groups is not None:
+        own = [groups == process for process in range(8)]
+        assert [int(one.sum()) for one in own] == [4] * 8
+        expected = sum(sums[one].sum() / tokens[one].sum() for one in own) / 8
+    assert torch.isclose((sums * token_weights(tokens, groups)).sum(), expected)
+    if way == "by length":
+        longest = [int(tokens[one].max()) for one in own]
+        assert longest == sorted(longest)
+
+
+def test_what_a_checkpoint_lacks_moves_the_weights_and_the_loss_hardly_tells():
+    stored = recordings.runs_that_differ()
+    assert [*stored["means"]] == [*WAYS]
+    for runs in (stored["damages"], *stored["means"].values()):
+        assert [*runs] == [*map(str, SEEDS)]
+    for seed, found in stored["damages"].items():
+        assert set(found) == {*DAMAGES, "another seed from the start"}
+        moved = {name: one["off"] for name, one in found.items()}
+        assert moved.pop("nothing") == 0, seed
+        assert 0.03 < min(moved.values())
+        assert max(moved, key=moved.get) == "another seed from the start"
 
 
 def test_the_best_head_of_a_row_is_chosen_without_the_sentences_that_score_it():

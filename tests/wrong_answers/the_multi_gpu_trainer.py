@@ -1,6 +1,6 @@
 """Wrong answers to the exercises of The Multi-GPU Trainer, by check and by mistake."""
 
-import math
+import copy
 
 import torch
 
@@ -14,6 +14,33 @@ def weighted(means, weights):
 def share(tokens):
     """The share of each process in all tokens."""
     return [n / sum(tokens) for n in tokens]
+
+
+ALL = ("model", "optimizer", "schedule", "done", "order", "dropout")
+
+
+def saved_of(run, parts):
+    """What a checkpoint with these parts holds, not copied."""
+    state = {name: getattr(run, name).state_dict() for name in ALL[:3]}
+    state |= {"done": run.done, "order": run.order.get_state()}
+    state |= {"dropout": torch.get_rng_state()}
+    return {name: state[name] for name in parts}
+
+
+def pair(*parts):
+    """A `save` and a `resume` that know these parts of a run only."""
+
+    def resume(run, saved):
+        for name in ALL[:3]:
+            if name in parts:
+                getattr(run, name).load_state_dict(saved[name])
+        run.done = saved["done"] if "done" in parts else run.done
+        if "order" in parts:
+            run.order.set_state(saved["order"])
+        if "dropout" in parts:
+            torch.set_rng_state(saved["dropout"])
+
+    return lambda run: copy.deepcopy(saved_of(run, parts)), resume
 
 
 # fmt: off
@@ -45,12 +72,31 @@ WRONG = {
             else weighted(means, share(tokens))
         ),
     },
-    "check_best_interval": {
-        "without the 2": lambda save, between: math.sqrt(save * between),
-        "2 in the wrong place": lambda save, between: math.sqrt(save * between / 2),
-        "no root": lambda save, between: 2 * save * between,
-        "their quotient": lambda save, between: math.sqrt(2 * between / save),
-        "nothing": lambda save, between: None,
+    "check_checkpoint": {
+        "weights alone": pair("model"),
+        "without Adam's state": pair("model", "schedule", "done", "order", "dropout"),
+        "without the schedule": pair("model", "optimizer", "done", "order", "dropout"),
+        "without the number of steps": pair("model", "optimizer", "schedule", "order", "dropout"),
+        "without the place in the data": pair("model", "optimizer", "schedule", "done", "dropout"),
+        "without the state of dropout": pair("model", "optimizer", "schedule", "done", "order"),
+        "without copies": (lambda run: saved_of(run, ALL), pair(*ALL)[1]),
+        "copies of the weights alone": (
+            lambda run: saved_of(run, ALL) | copy.deepcopy(saved_of(run, ["model"])),
+            pair(*ALL)[1],
+        ),
+        "seeds the random numbers anew": (
+            pair("model", "optimizer", "schedule", "done", "order")[0],
+            lambda run, saved: (
+                pair("model", "optimizer", "schedule", "done", "order")[1](run, saved),
+                torch.manual_seed(1),
+            ),
+        ),
+        "no dictionary": (lambda run: list(saved_of(run, ALL).values()), pair(*ALL)[1]),
+        "draws random numbers while it saves": (
+            lambda run: pair(*ALL)[0](run) | {"drawn": torch.rand(1)},
+            pair(*ALL)[1],
+        ),
+        "nothing": (lambda run: None, lambda run, saved: None),
     },
 }
 # fmt: on
