@@ -49,6 +49,8 @@ EMBEDDING = "#6B7A1F"
 """The matrix that both embeddings and the output share."""
 REFERENCE = "#7F868D"
 """Grey: predictions, chance, and other values for reference."""
+REFERENCE_INK = "#59616A"
+"""Grey of small text, for which `REFERENCE` is too faint."""
 INK, GRID = "#24292F", "#E8EAED"
 WITHOUT = INK
 """Black: a model without the part that is studied."""
@@ -60,8 +62,8 @@ WEIGHTS = LinearSegmentedColormap.from_list(
 ANNOTATED_COLUMNS = 10
 """A heatmap with more keys has a colour bar instead of numbers."""
 SMALLEST_PRINTED = 0.01
-LARGEST_IN_INK = 0.6
-"""A heatmap prints larger weights in white. Here both stand out equally well."""
+LARGEST_IN_INK = 0.55
+"""A heatmap prints larger weights in white."""
 SMALLEST_DRAWN = 0.03
 """The smallest weight that `attention_lines` draws, unless a call says otherwise."""
 

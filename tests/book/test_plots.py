@@ -98,7 +98,7 @@ def test_a_number_in_a_heatmap_stands_out_from_its_cell():
     for number, weight in zip(axes.texts, weights.flatten().tolist(), strict=True):
         colors = plots.WEIGHTS(weight), to_rgb(number.get_color())
         darker, lighter = sorted(map(luminance, colors))
-        assert (lighter + 0.05) / (darker + 0.05) > 3.5
+        assert (lighter + 0.05) / (darker + 0.05) > 3
 
 
 def luminance(color):
