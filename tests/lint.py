@@ -285,6 +285,7 @@ def figures():
             if not {"hide-input", "hide-cell"}.intersection(tags):
                 yield f"{path}, {place}: begin with `# @title How this is drawn`"
             width = plots.WIDE if "full-width" in tags else plots.COLUMN
+            width = plots.NARROW if "narrow" in tags else width
             sizes = [out.get("metadata", {}).get("image/png") for out in cell.outputs]
             sizes = [size["width"] / 110 - width for size in sizes if size]
             if len(sizes) != 1 or abs(sizes[0]) > 0.02:

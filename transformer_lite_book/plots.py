@@ -33,8 +33,9 @@ from torch.overrides import TorchFunctionMode
 
 from transformer_lite.page import EXPLORER, script_of, text_of
 
-COLUMN, WIDE = 6.4, 8.7
-"""Widths of a figure in inches: of the text, and of a cell tagged full-width."""
+NARROW, COLUMN, WIDE = 4.6, 6.4, 8.7
+"""Widths of a figure in inches: of a cell tagged narrow, which a phone shows whole; of
+the text; of a cell tagged full-width."""
 TEXT = 9.5
 """Size of all text in a figure, in points."""
 
@@ -48,6 +49,8 @@ EMBEDDING = "#6B7A1F"
 """The matrix that both embeddings and the output share."""
 REFERENCE = "#7F868D"
 """Grey: predictions, chance, and other values for reference."""
+REFERENCE_INK = "#59616A"
+"""Grey of small text, for which `REFERENCE` is too faint."""
 INK, GRID = "#24292F", "#E8EAED"
 WITHOUT = INK
 """Black: a model without the part that is studied."""
@@ -59,6 +62,8 @@ WEIGHTS = LinearSegmentedColormap.from_list(
 ANNOTATED_COLUMNS = 10
 """A heatmap with more keys has a colour bar instead of numbers."""
 SMALLEST_PRINTED = 0.01
+LARGEST_IN_INK = 0.55
+"""A heatmap prints larger weights in white."""
 SMALLEST_DRAWN = 0.03
 """The smallest weight that `attention_lines` draws, unless a call says otherwise."""
 
@@ -227,6 +232,8 @@ def attention_heatmap(
         linewidths=0.6,
         linecolor=GRID,
     )
+    for number, weight in zip(axes.texts, weights.flatten().tolist(), strict=printed):
+        number.set_color("white" if weight > LARGEST_IN_INK else INK)
     slope = 0 if max(map(len, keys)) <= 3 else 45
     for axis, words, turned in ((axes.yaxis, queries, 0), (axes.xaxis, keys, slope)):
         places = [i + 0.5 for i in range(len(words))]

@@ -12,6 +12,7 @@ import torch
 from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib import font_manager
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
@@ -88,6 +89,24 @@ def test_a_heatmap_prints_weights_from_a_hundredth_on():
     axes = attention_heatmap(weights, ["the"], ["the", "dog", "the"])
     assert labels(axes.texts) == ["", "0.01", "0.98"]
     assert labels(axes.get_xticklabels()) == ["the", "dog", "the"]
+
+
+def test_a_number_in_a_heatmap_stands_out_from_its_cell():
+    weights = torch.arange(2, 101)[:, None] / 100
+    weights = torch.cat([weights, 1 - weights], dim=1)
+    axes = attention_heatmap(weights, ["der"] * 99, ["the", "dog"])
+    for number, weight in zip(axes.texts, weights.flatten().tolist(), strict=True):
+        colors = plots.WEIGHTS(weight), to_rgb(number.get_color())
+        darker, lighter = sorted(map(luminance, colors))
+        assert (lighter + 0.05) / (darker + 0.05) > 3
+
+
+def luminance(color):
+    """As WCAG 2.2 defines it."""
+    red, green, blue = (
+        x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in color[:3]
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @pytest.mark.parametrize(("num_keys", "axes_drawn"), [(10, 1), (11, 2)])
