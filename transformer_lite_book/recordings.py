@@ -33,6 +33,8 @@ HEADS_OFF = FOLDER / "heads_off.json"
 """Written by results/heads_off.py."""
 WITHOUT_SUMS = FOLDER / "without_sums.json"
 """Written by results/without_sums.py."""
+STEP_MEMORY = FOLDER / "step_memory.json"
+"""Written by results/step_memory.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -96,6 +98,11 @@ def scores_without_heads() -> dict[str, Any]:
 def encoders_without_sums() -> dict[str, dict[str, Any]]:
     """Return own share and BLEU of a translator, by how its encoder is changed."""
     return json.loads(WITHOUT_SUMS.read_text(encoding="utf-8"))["encoders"]
+
+
+def memory_of_steps() -> dict[str, dict[str, Any]]:
+    """Return the bytes of a step of base and big, predicted and tracked, by part."""
+    return json.loads(STEP_MEMORY.read_text(encoding="utf-8"))["models"]
 
 
 def _stored(kind: str, name: str) -> Any:

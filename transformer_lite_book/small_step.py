@@ -1,0 +1,105 @@
+"""A few steps of a small model on several processes, held against those of one.
+
+Chapters' programs bring their own way to share a model, its gradients and its moments.
+Everything is in fp64, so that a mistake is far larger than rounding.
+
+Paper: §5.2
+Chapter: why_eight_gpus_are_not_eight_times_faster
+Tests: tests/book/test_small_step.py
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
+
+from transformer_lite.batching import Batch
+from transformer_lite.config import TINY, ModelConfig
+from transformer_lite.model import Transformer
+from transformer_lite.optimizer import adam
+from transformer_lite.training.distributed import ONE_CPU, Processes, join_processes
+from transformer_lite.training.step import Objective, train_step
+
+VOCABULARY = 97
+RATE = 1e-3
+BATCHES = 6
+"""A step's batches, which one, two and three processes can share."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+Prepare = Callable[[Objective, Processes], tuple[nn.Module, Any]]
+"""From an objective to what computes the loss in its place, and the optimizer."""
+
+
+def small_objective() -> Objective:
+    """Return the model before its first step, with its loss."""
+    torch.manual_seed(1)
+    shape = {"d_model": 32, "d_ff": 64, "num_heads": 4, "dropout": 0.0}
+    config = ModelConfig(vocab_size=VOCABULARY, num_layers=TINY.num_layers, **shape)
+    return Objective(Transformer(config).double(), smoothing=0.1)
+
+
+def batches_of_step(step: int, processes: Processes) -> list[Batch]:
+    """Return this process's batches of a step; one batch has more tokens than others."""
+    drawn = random.Random(step)
+    batches = []
+    for _ in range(BATCHES):
+        length = drawn.randrange(4, 12)
+        sides = [
+            [[drawn.randrange(5, VOCABULARY) for _ in range(length)] for _ in range(3)]
+            for _ in range(2)
+        ]
+        batches.append(Batch.from_ids(*sides))
+    return batches[processes.rank :: processes.world_size]
+
+
+def one_adam(objective: Objective, processes: Processes) -> tuple[nn.Module, Any]:
+    """Share nothing."""
+    return objective, adam(objective.parameters(), RATE)
+
+
+def train(prepare: Prepare, processes: Processes, steps: int) -> tuple[Tensor, int]:
+    """Take steps; return all weights, and how many moments this process keeps."""
+    objective = small_objective()
+    module, optimizer = prepare(objective, processes)
+    for step in range(steps):
+        train_step(
+            module, batches_of_step(step, processes), optimizer, processes=processes
+        )
+    weights = parameters_to_vector(_whole(p.detach()) for p in objective.parameters())
+    states = getattr(optimizer, "adam", optimizer).state.values()
+    moments = [_own(state[name]) for state in states for name in MOMENTS]
+    return weights, sum(moment.numel() for moment in moments)
+
+
+def compare_with_one(prepare: Prepare, steps: int = 3) -> None:
+    """Train on the processes that torchrun started, and on one; print how they differ.
+
+    Raises:
+        AssertionError: The weights differ by more than rounding.
+    """
+    with join_processes() as processes:
+        start, _ = train(one_adam, ONE_CPU, 0)
+        alone, all_moments = train(one_adam, ONE_CPU, steps)
+        together, moments = train(prepare, processes, steps)
+        apart = float((together - alone).abs().max())
+        moved = float((together - start).abs().max())
+        print(f"process {processes.rank}: keeps {moments:,} of {all_moments:,} moments")
+        if processes.rank == 0:
+            print(f"largest change of a weight in {steps} steps: {moved:.1g}")
+            # Rounding differs from machine to machine; its size is enough.
+            size = "below 1e-12" if apart < 1e-12 else f"{apart:.1g}"
+            print(f"largest difference from one process: {size}")
+        assert apart < 1e-12, "these are not the steps of one process"
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """Return all of a tensor of which every process has a part."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """Return this process's part."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor

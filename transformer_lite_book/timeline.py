@@ -1,0 +1,191 @@
+"""When each part of a step happens on two processes: computing, and sending.
+
+    torchrun --nproc-per-node 2 -m transformer_lite_book.timeline FILE
+
+takes a few steps of a small model with a link of a chosen speed between the processes,
+and writes when each part began and ended. The sums are made by Gloo. A thread then
+sleeps until a link of that speed would have sent them, which needs no processor.
+
+Paper: §5.2
+Chapter: why_eight_gpus_are_not_eight_times_faster
+Tests: tests/book/test_timeline.py
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from transformer_lite.batching import Batch
+from transformer_lite.config import ModelConfig
+from transformer_lite.loss import LossSums, fused_label_smoothed_loss
+from transformer_lite.model import Transformer
+from transformer_lite.training.distributed import Processes, join_processes
+from transformer_lite.training.step import Objective
+
+SHAPE = ModelConfig(
+    vocab_size=6000, num_layers=3, d_model=128, d_ff=512, num_heads=4, dropout=0.0
+)
+"""As in the paper's base model, the matrix that is used three times has about a third
+of all weights."""
+SENTENCES, LENGTH = 8, 40
+"""Pairs of sentences of a process, and the tokens of each side of a pair."""
+WARM_UP, RECORDED = 3, 4
+"""Steps. DistributedDataParallel orders its buckets anew after the first."""
+SMALL, LARGE = 0.7, 1000.0
+"""Largest bucket in MiB: of many, and of one that holds all gradients."""
+LINK = 0.7
+"""Seconds that the link takes for all gradients, for each second of backward pass."""
+
+
+class SlowLink:
+    """Sums each bucket over two processes, as slowly as a link would."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self.bytes_per_second = bytes_per_second
+        self.wire = ThreadPoolExecutor(1)  # one bucket after the other
+        self.sent: list[dict[str, float]] = []
+
+    def hook(self, _: Any, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+        """Begin to send a bucket; return at once, and go on computing."""
+        values, ready = bucket.buffer(), time.perf_counter()
+        future: torch.futures.Future[Tensor] = torch.futures.Future()
+
+        def send() -> None:
+            begin = time.perf_counter()
+            dist.all_reduce(values)
+            until = begin + values.nbytes / self.bytes_per_second
+            time.sleep(max(0.0, until - time.perf_counter()))
+            times = {"ready": ready, "begin": begin, "end": time.perf_counter()}
+            self.sent.append(times | {"bytes": values.nbytes})
+            future.set_result(values / dist.get_world_size())
+
+        self.wire.submit(send)
+        return future
+
+
+class Untied(Objective):
+    """An objective whose source, target and output have a matrix each."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__(model, smoothing=0.1)
+        model.encoder.embedding = deepcopy(model.encoder.embedding)
+        self.output = nn.Parameter(model.decoder.embedding.weight.detach().clone())
+
+    def loss(
+        self,
+        hidden: Tensor,
+        labels: Tensor,
+        real: Tensor,
+        scale: Tensor | None = None,
+    ) -> LossSums:
+        """Return the sums for the decoder's output."""
+        return fused_label_smoothed_loss(
+            hidden, self.output, labels, self.smoothing, real, scale
+        )
+
+
+def tied(model: Transformer) -> Objective:
+    """Return the model as it is, with one matrix for source, target and output."""
+    return Objective(model, smoothing=0.1)
+
+
+def without_source(model: Transformer) -> Objective:
+    """Return the tied model whose source embedding gives the matrix no gradient."""
+    embedding = model.encoder.embedding
+    model.encoder.embedding = _Detached(embedding)
+    return Objective(model, smoothing=0.1)
+
+
+class _Detached(nn.Module):
+    """Looks tokens up, and sends nothing back."""
+
+    def __init__(self, embedding: nn.Module) -> None:
+        super().__init__()
+        self.look_up = [embedding]  # in a list: its matrix is the decoder's
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the tokens' vectors."""
+        return self.look_up[0](ids).detach()
+
+
+VARIANTS: dict[str, tuple[Callable[[Transformer], Objective], float]] = {
+    "one bucket": (tied, LARGE),
+    "many buckets": (tied, SMALL),
+    "three matrices": (Untied, SMALL),
+    "no source gradient": (without_source, SMALL),
+}
+
+
+def measure(
+    make: Callable[[Transformer], Objective],
+    bucket: float,
+    speed: float | None,
+    processes: Processes,
+) -> dict[str, Any]:
+    """Return the shortest of a few steps: when each part ended, in seconds.
+
+    Args:
+        make: From a model to its objective.
+        bucket: Largest bucket, in MiB.
+        speed: Of the link in bytes a second; None takes as long as Gloo does.
+        processes: This process, and the other.
+    """
+    torch.manual_seed(1)
+    objective = make(Transformer(SHAPE))
+    link = SlowLink(speed or float("inf"))
+    wrapped = DistributedDataParallel(objective, bucket_cap_mb=bucket)
+    wrapped.register_comm_hook(None, link.hook)
+    ids = torch.randint(5, SHAPE.vocab_size, (2, SENTENCES, LENGTH)).tolist()
+    batch = Batch.from_ids(*ids)
+    steps = []
+    for number in range(WARM_UP + RECORDED):
+        link.sent.clear()
+        dist.barrier()
+        start = time.perf_counter()
+        part = wrapped(batch.src_ids, batch.tgt_input, batch.labels, batch.real)
+        forward = time.perf_counter()
+        (part.loss / batch.tokens).backward()
+        end = time.perf_counter()
+        wrapped.zero_grad()
+        sent = [
+            {k: v if k == "bytes" else v - start for k, v in one.items()}
+            for one in link.sent
+        ]
+        computed = max(one["ready"] for one in sent)
+        step = {"forward": forward - start, "computed": computed, "end": end - start}
+        if number >= WARM_UP:
+            steps.append(step | {"sent": sent})
+    link.wire.shutdown()
+    # The same step on both processes.
+    ends = torch.tensor([step["end"] for step in steps])
+    return steps[int(processes.all_reduce(ends).argmin())]
+
+
+def main(path: Path) -> None:
+    """Measure all variants with a link that fits this machine; rank 0 writes them."""
+    with join_processes() as processes:
+        free = measure(tied, SMALL, None, processes)
+        backward = torch.tensor(free["computed"] - free["forward"])
+        backward = float(processes.all_reduce(backward)) / processes.world_size
+        gradient = sum(one["bytes"] for one in free["sent"])
+        speed = gradient / (LINK * backward)
+        found = {
+            name: measure(*variant, speed, processes)
+            for name, variant in VARIANTS.items()
+        }
+        if processes.rank == 0:
+            path.write_text(json.dumps({"speed": speed, "steps": found}), "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
