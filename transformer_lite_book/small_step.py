@@ -17,19 +17,19 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from transformer_lite.batching import Batch
-from transformer_lite.config import TINY, ModelConfig
+from transformer_lite.config import ModelConfig
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
 from transformer_lite.training.distributed import ONE_CPU, Processes, join_processes
 from transformer_lite.training.step import Objective, train_step
 
-VOCABULARY = 97
-RATE = 1e-3
-BATCHES = 6
+SMALL_VOCABULARY = 97
+SMALL_RATE = 1e-3
+BATCHES_OF_STEP = 6
 """A step's batches, which one, two and three processes can share."""
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
-Prepare = Callable[[Objective, Processes], tuple[nn.Module, Any]]
+Preparation = Callable[[Objective, Processes], tuple[nn.Module, Any]]
 """From an objective to what computes the loss in its place, and the optimizer."""
 
 
@@ -37,18 +37,23 @@ def small_objective() -> Objective:
     """Return the model before its first step, with its loss."""
     torch.manual_seed(1)
     shape = {"d_model": 32, "d_ff": 64, "num_heads": 4, "dropout": 0.0}
-    config = ModelConfig(vocab_size=VOCABULARY, num_layers=TINY.num_layers, **shape)
+    config = ModelConfig(
+        vocab_size=SMALL_VOCABULARY, num_layers=TINY.num_layers, **shape
+    )
     return Objective(Transformer(config).double(), smoothing=0.1)
 
 
 def batches_of_step(step: int, processes: Processes) -> list[Batch]:
-    """Return this process's batches of a step; one batch has more tokens than others."""
+    """Return this process's batches of a step; their tokens differ."""
     drawn = random.Random(step)
     batches = []
-    for _ in range(BATCHES):
+    for _ in range(BATCHES_OF_STEP):
         length = drawn.randrange(4, 12)
         sides = [
-            [[drawn.randrange(5, VOCABULARY) for _ in range(length)] for _ in range(3)]
+            [
+                [drawn.randrange(5, SMALL_VOCABULARY) for _ in range(length)]
+                for _ in range(3)
+            ]
             for _ in range(2)
         ]
         batches.append(Batch.from_ids(*sides))
@@ -57,10 +62,12 @@ def batches_of_step(step: int, processes: Processes) -> list[Batch]:
 
 def one_adam(objective: Objective, processes: Processes) -> tuple[nn.Module, Any]:
     """Share nothing."""
-    return objective, adam(objective.parameters(), RATE)
+    return objective, adam(objective.parameters(), SMALL_RATE)
 
 
-def train(prepare: Prepare, processes: Processes, steps: int) -> tuple[Tensor, int]:
+def train_small(
+    prepare: Preparation, processes: Processes, steps: int
+) -> tuple[Tensor, int]:
     """Take steps; return all weights, and how many moments this process keeps."""
     objective = small_objective()
     module, optimizer = prepare(objective, processes)
@@ -74,16 +81,16 @@ def train(prepare: Prepare, processes: Processes, steps: int) -> tuple[Tensor, i
     return weights, sum(moment.numel() for moment in moments)
 
 
-def compare_with_one(prepare: Prepare, steps: int = 3) -> None:
+def compare_with_one(prepare: Preparation, steps: int = 3) -> None:
     """Train on the processes that torchrun started, and on one; print how they differ.
 
     Raises:
         AssertionError: The weights differ by more than rounding.
     """
     with join_processes() as processes:
-        start, _ = train(one_adam, ONE_CPU, 0)
-        alone, all_moments = train(one_adam, ONE_CPU, steps)
-        together, moments = train(prepare, processes, steps)
+        start, _ = train_small(one_adam, ONE_CPU, 0)
+        alone, all_moments = train_small(one_adam, ONE_CPU, steps)
+        together, moments = train_small(prepare, processes, steps)
         apart = float((together - alone).abs().max())
         moved = float((together - start).abs().max())
         print(f"process {processes.rank}: keeps {moments:,} of {all_moments:,} moments")

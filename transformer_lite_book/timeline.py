@@ -29,21 +29,21 @@ from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
 from transformer_lite.loss import LossSums, fused_label_smoothed_loss
 from transformer_lite.model import Transformer
-from transformer_lite.training.distributed import Processes, join_processes
+from transformer_lite.training.distributed import join_processes
 from transformer_lite.training.step import Objective
 
-SHAPE = ModelConfig(
+TIMED_MODEL = ModelConfig(
     vocab_size=6000, num_layers=3, d_model=128, d_ff=512, num_heads=4, dropout=0.0
 )
 """As in the paper's base model, the matrix that is used three times has about a third
 of all weights."""
-SENTENCES, LENGTH = 8, 40
+TIMED_PAIRS, TIMED_LENGTH = 5, 40
 """Pairs of sentences of a process, and the tokens of each side of a pair."""
-WARM_UP, RECORDED = 3, 4
+UNRECORDED_STEPS, RECORDED_STEPS = 3, 4
 """Steps. DistributedDataParallel orders its buckets anew after the first."""
-SMALL, LARGE = 0.7, 1000.0
+MANY_BUCKETS, ONE_BUCKET = 0.7, 1000.0
 """Largest bucket in MiB: of many, and of one that holds all gradients."""
-LINK = 0.7
+LINK_SECONDS = 0.6
 """Seconds that the link takes for all gradients, for each second of backward pass."""
 
 
@@ -73,7 +73,7 @@ class SlowLink:
         return future
 
 
-class Untied(Objective):
+class UntiedObjective(Objective):
     """An objective whose source, target and output have a matrix each."""
 
     def __init__(self, model: Transformer) -> None:
@@ -94,12 +94,12 @@ class Untied(Objective):
         )
 
 
-def tied(model: Transformer) -> Objective:
+def tied_objective(model: Transformer) -> Objective:
     """Return the model as it is, with one matrix for source, target and output."""
     return Objective(model, smoothing=0.1)
 
 
-def without_source(model: Transformer) -> Objective:
+def objective_without_source(model: Transformer) -> Objective:
     """Return the tied model whose source embedding gives the matrix no gradient."""
     embedding = model.encoder.embedding
     model.encoder.embedding = _Detached(embedding)
@@ -118,73 +118,85 @@ class _Detached(nn.Module):
         return self.look_up[0](ids).detach()
 
 
-VARIANTS: dict[str, tuple[Callable[[Transformer], Objective], float]] = {
-    "one bucket": (tied, LARGE),
-    "many buckets": (tied, SMALL),
-    "three matrices": (Untied, SMALL),
-    "no source gradient": (without_source, SMALL),
+TIMED_VARIANTS: dict[str, tuple[Callable[[Transformer], Objective], float]] = {
+    "one bucket": (tied_objective, ONE_BUCKET),
+    "many buckets": (tied_objective, MANY_BUCKETS),
+    "three matrices": (UntiedObjective, MANY_BUCKETS),
+    "no source gradient": (objective_without_source, MANY_BUCKETS),
 }
 
 
-def measure(
-    make: Callable[[Transformer], Objective],
-    bucket: float,
-    speed: float | None,
-    processes: Processes,
-) -> dict[str, Any]:
-    """Return the shortest of a few steps: when each part ended, in seconds.
+class TimedTraining:
+    """A model in training whose steps are timed.
 
     Args:
         make: From a model to its objective.
         bucket: Largest bucket, in MiB.
-        speed: Of the link in bytes a second; None takes as long as Gloo does.
-        processes: This process, and the other.
     """
-    torch.manual_seed(1)
-    objective = make(Transformer(SHAPE))
-    link = SlowLink(speed or float("inf"))
-    wrapped = DistributedDataParallel(objective, bucket_cap_mb=bucket)
-    wrapped.register_comm_hook(None, link.hook)
-    ids = torch.randint(5, SHAPE.vocab_size, (2, SENTENCES, LENGTH)).tolist()
-    batch = Batch.from_ids(*ids)
-    steps = []
-    for number in range(WARM_UP + RECORDED):
-        link.sent.clear()
+
+    def __init__(self, make: Callable[[Transformer], Objective], bucket: float) -> None:
+        torch.manual_seed(1)
+        self.link = SlowLink(float("inf"))
+        objective = make(Transformer(TIMED_MODEL))
+        self.wrapped = DistributedDataParallel(objective, bucket_cap_mb=bucket)
+        self.wrapped.register_comm_hook(None, self.link.hook)
+        shape = 2, TIMED_PAIRS, TIMED_LENGTH
+        ids = torch.randint(5, TIMED_MODEL.vocab_size, shape)
+        self.batch = Batch.from_ids(*ids.tolist())
+
+    def step(self) -> dict[str, Any]:
+        """Take a step; return when each part ended, in seconds since it began."""
+        batch, sent = self.batch, self.link.sent
+        sent.clear()
         dist.barrier()
         start = time.perf_counter()
-        part = wrapped(batch.src_ids, batch.tgt_input, batch.labels, batch.real)
+        part = self.wrapped(batch.src_ids, batch.tgt_input, batch.labels, batch.real)
         forward = time.perf_counter()
         (part.loss / batch.tokens).backward()
         end = time.perf_counter()
-        wrapped.zero_grad()
-        sent = [
+        self.wrapped.zero_grad()
+        relative = [
             {k: v if k == "bytes" else v - start for k, v in one.items()}
-            for one in link.sent
+            for one in sent
         ]
-        computed = max(one["ready"] for one in sent)
-        step = {"forward": forward - start, "computed": computed, "end": end - start}
-        if number >= WARM_UP:
-            steps.append(step | {"sent": sent})
-    link.wire.shutdown()
-    # The same step on both processes.
-    ends = torch.tensor([step["end"] for step in steps])
-    return steps[int(processes.all_reduce(ends).argmin())]
+        return {
+            "forward": forward - start,
+            "computed": max(one["ready"] for one in relative),
+            "end": end - start,
+            "sent": relative,
+        }
 
 
 def main(path: Path) -> None:
-    """Measure all variants with a link that fits this machine; rank 0 writes them."""
+    """Time all variants with a link that fits this machine; rank 0 writes them.
+
+    The variants take turns, so that a busy moment of the machine hits all of them. Of
+    each, the shortest step is kept, the same on both processes.
+    """
     with join_processes() as processes:
-        free = measure(tied, SMALL, None, processes)
-        backward = torch.tensor(free["computed"] - free["forward"])
-        backward = float(processes.all_reduce(backward)) / processes.world_size
-        gradient = sum(one["bytes"] for one in free["sent"])
-        speed = gradient / (LINK * backward)
-        found = {
-            name: measure(*variant, speed, processes)
-            for name, variant in VARIANTS.items()
-        }
+        runs = {name: TimedTraining(*of) for name, of in TIMED_VARIANTS.items()}
+        free = [
+            {name: run.step() for name, run in runs.items()}
+            for _ in range(UNRECORDED_STEPS)
+        ]
+        usual = [step["many buckets"] for step in free[1:]]
+        backward = min(step["computed"] - step["forward"] for step in usual)
+        backward = float(processes.all_reduce(torch.tensor(backward)))
+        gradient = sum(one["bytes"] for one in usual[0]["sent"])
+        for run in runs.values():
+            seconds = LINK_SECONDS * backward / processes.world_size
+            run.link.bytes_per_second = gradient / seconds
+        taken = [
+            {name: run.step() for name, run in runs.items()}
+            for _ in range(RECORDED_STEPS)
+        ]
+        kept = {}
+        for name, run in runs.items():
+            run.link.wire.shutdown()
+            ends = torch.tensor([steps[name]["end"] for steps in taken])
+            kept[name] = taken[int(processes.all_reduce(ends).argmin())][name]
         if processes.rank == 0:
-            path.write_text(json.dumps({"speed": speed, "steps": found}), "utf-8")
+            path.write_text(json.dumps({"steps": kept}), "utf-8")
 
 
 if __name__ == "__main__":

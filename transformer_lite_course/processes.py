@@ -198,7 +198,7 @@ def _unpacked(packed: dict[str, Any]) -> Callable:
     import torch
     from torch import distributed as dist
     from torch import nn
-    from torch.nn import functional as F  # noqa: N812
+    from torch.nn import functional as F
 
     names = dict(zip(SHARED, (torch, dist, nn, F, math), strict=True))
     names |= {name: _unpacked(other) for name, other in packed["others"].items()}
@@ -223,7 +223,8 @@ def _serve() -> None:
             with redirect_stdout(said):
                 runpy.run_path(task["path"], run_name="__main__")
         except BaseException as failure:  # whatever a program does
-            error = f"{type(failure).__name__}: {failure}"
+            cause = f" ({failure.__cause__})" if failure.__cause__ else ""
+            error = f"{type(failure).__name__}: {failure}{cause}"
         sys.path.pop(0)
         reply = {"said": said.getvalue(), "error": error}
         print(json.dumps(reply), file=out, flush=True)
