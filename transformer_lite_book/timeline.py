@@ -39,7 +39,7 @@ TIMED_MODEL = ModelConfig(
 of all weights."""
 TIMED_PAIRS, TIMED_LENGTH = 5, 40
 """Pairs of sentences of a process, and the tokens of each side of a pair."""
-UNRECORDED_STEPS, RECORDED_STEPS = 3, 4
+UNRECORDED_STEPS, RECORDED_STEPS = 3, 6
 """Steps. DistributedDataParallel orders its buckets anew after the first."""
 MANY_BUCKETS, ONE_BUCKET = 0.7, 1000.0
 """Largest bucket in MiB: of many, and of one that holds all gradients."""
@@ -171,7 +171,8 @@ def main(path: Path) -> None:
     """Time all variants with a link that fits this machine; rank 0 writes them.
 
     The variants take turns, so that a busy moment of the machine hits all of them. Of
-    each, the shortest step is kept, the same on both processes.
+    each, the step with the shortest wait is kept, the same on both processes: whatever
+    else the machine does only makes waits longer.
     """
     with join_processes() as processes:
         runs = {name: TimedTraining(*of) for name, of in TIMED_VARIANTS.items()}
@@ -193,8 +194,9 @@ def main(path: Path) -> None:
         kept = {}
         for name, run in runs.items():
             run.link.wire.shutdown()
-            ends = torch.tensor([steps[name]["end"] for steps in taken])
-            kept[name] = taken[int(processes.all_reduce(ends).argmin())][name]
+            waits = [steps[name]["end"] - steps[name]["computed"] for steps in taken]
+            waits = processes.all_reduce(torch.tensor(waits))
+            kept[name] = taken[int(waits.argmin())][name]
         if processes.rank == 0:
             path.write_text(json.dumps({"steps": kept}), "utf-8")
 

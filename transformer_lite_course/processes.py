@@ -69,7 +69,7 @@ class Waiting:
         errors = [reply["error"] for reply in found.values() if reply["error"]]
         if errors:
             # Who only lost the others tells less than who failed.
-            raise RuntimeError(min(errors, key=lambda e: "ConnectionError" in e))
+            raise RuntimeError(min(errors, key=lambda e: "onnection" in e))
         return [found[rank]["said"] for rank in range(self.number)]
 
     def end(self) -> None:
