@@ -170,33 +170,28 @@ class TimedTraining:
 def main(path: Path) -> None:
     """Time all variants with a link that fits this machine; rank 0 writes them.
 
-    The variants take turns, so that a busy moment of the machine hits all of them. Of
-    each, the step with the shortest wait is kept, the same on both processes: whatever
-    else the machine does only makes waits longer.
+    The variants take turns, so that a busy moment of the machine hits all of them. The
+    link's speed follows the machine's. Of each variant, the step with the shortest wait
+    is kept, the same on both processes.
     """
     with join_processes() as processes:
         runs = {name: TimedTraining(*of) for name, of in TIMED_VARIANTS.items()}
-        free = [
-            {name: run.step() for name, run in runs.items()}
-            for _ in range(UNRECORDED_STEPS)
-        ]
-        usual = [step["many buckets"] for step in free[1:]]
-        backward = min(step["computed"] - step["forward"] for step in usual)
-        backward = float(processes.all_reduce(torch.tensor(backward)))
-        gradient = sum(one["bytes"] for one in usual[0]["sent"])
-        for run in runs.values():
-            seconds = LINK_SECONDS * backward / processes.world_size
-            run.link.bytes_per_second = gradient / seconds
-        taken = [
-            {name: run.step() for name, run in runs.items()}
-            for _ in range(RECORDED_STEPS)
-        ]
+        rounds = []
+        for number in range(UNRECORDED_STEPS + RECORDED_STEPS):
+            rounds.append({name: run.step() for name, run in runs.items()})
+            if number + 1 >= UNRECORDED_STEPS:
+                backward = [s["computed"] - s["forward"] for s in rounds[-1].values()]
+                backward = processes.all_reduce(torch.tensor(backward).mean())
+                seconds = LINK_SECONDS * float(backward) / processes.world_size
+                tied = sum(one["bytes"] for one in rounds[-1]["many buckets"]["sent"])
+                for run in runs.values():
+                    run.link.bytes_per_second = tied / seconds
         kept = {}
         for name, run in runs.items():
             run.link.wire.shutdown()
-            waits = [steps[name]["end"] - steps[name]["computed"] for steps in taken]
-            waits = processes.all_reduce(torch.tensor(waits))
-            kept[name] = taken[int(waits.argmin())][name]
+            steps = [taken[name] for taken in rounds[UNRECORDED_STEPS:]]
+            waits = torch.tensor([s["end"] / s["computed"] for s in steps])
+            kept[name] = steps[int(processes.all_reduce(waits).argmin())]
         if processes.rank == 0:
             path.write_text(json.dumps({"steps": kept}), "utf-8")
 
