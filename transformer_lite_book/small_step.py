@@ -14,12 +14,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parameters_to_vector
+from torch.nn.functional import pad
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from transformer_lite import Translator
+from transformer_lite.attention import MultiHeadAttention
 from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
+from transformer_lite.layers import FeedForward
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
+from transformer_lite.tokenizer import EOS
 from transformer_lite.training.distributed import ONE_CPU, Processes, join_processes
 from transformer_lite.training.step import Objective, train_step
 
@@ -98,6 +104,92 @@ def compare_with_one(prepare: Preparation, steps: int = 3) -> None:
             size = "below 1e-12" if apart < 1e-12 else f"{apart:.1g}"
             print(f"largest difference from one process: {size}")
         assert apart < 1e-12, "these are not the steps of one process"
+
+
+def compare_optimizer(make: Callable[..., Any]) -> None:
+    """Compare an optimizer that shares its moments, made of weights, rate and place."""
+
+    def prepare(
+        objective: Objective, processes: Processes
+    ) -> tuple[nn.Module, _Clearing]:
+        parameters = list(objective.parameters())
+        optimizer = make(parameters, SMALL_RATE, processes)
+        return DistributedDataParallel(objective), _Clearing(optimizer, objective)
+
+    compare_with_one(prepare)
+
+
+class _Clearing:
+    """An optimizer, and the gradients that are cleared after its step."""
+
+    def __init__(self, optimizer: Any, objective: Objective) -> None:
+        self.step, self.adam = optimizer.step, optimizer.adam
+        self.zero_grad = objective.zero_grad
+
+
+def one_vector(parameters: list[nn.Parameter], number: int) -> Tensor:
+    """Make parameters views of one vector, padded so that `number` divides it."""
+    weights = parameters_to_vector(parameters).detach()
+    whole = pad(weights, (0, -len(weights) % number))
+    vector_to_parameters(whole, parameters)
+    return whole
+
+
+def gradient_vector(parameters: list[nn.Parameter], length: int) -> Tensor:
+    """Return all gradients as one vector, padded to this length."""
+    gradients = parameters_to_vector(p.grad for p in parameters)
+    return pad(gradients, (0, length - len(gradients)))
+
+
+def compare_translations(
+    share_attention: Callable[[MultiHeadAttention, Processes], None],
+) -> None:
+    """Share a trained translator between processes; compare it with the whole one.
+
+    Args:
+        share_attention: Leaves a process its part of the heads of a sub-layer.
+
+    Raises:
+        AssertionError: Logits differ by more than rounding, or the translation does.
+    """
+    sentence = "A small dog runs after a red ball."
+    with join_processes() as processes:
+        translator = Translator.load("multi30k_en_de", device="cpu")
+        model = translator.model.double()
+        ids = torch.tensor([[*translator.tokenizer.encode(sentence), EOS]])
+        whole, german = model(ids, ids).detach(), translator.translate(sentence)
+        numbers = model.num_parameters()
+        for layer in model.modules():
+            if isinstance(layer, MultiHeadAttention):
+                share_attention(layer, processes)
+            elif isinstance(layer, FeedForward):
+                share_feed_forward(layer, processes)
+        apart = float((model(ids, ids).detach() - whole).abs().max())
+        own = sum(p.numel() for p in model.parameters())
+        print(f"process {processes.rank}: {own:,} of {numbers:,} weights")
+        if processes.rank == 0:
+            size = "below 1e-12" if apart < 1e-12 else f"{apart:.1g}"
+            print(f"largest logit {whole.abs().max():.1f}, difference {size}")
+            print(german)
+        assert apart < 1e-12, "these are not the logits of one process"
+        assert translator.translate(sentence) == german
+
+
+def share_feed_forward(layer: FeedForward, processes: Processes) -> None:
+    """Leave this process its part of the inner units; the others' outputs are added."""
+
+    def part(tensor: Tensor, axis: int) -> nn.Parameter:
+        parts = tensor.detach().chunk(processes.world_size, axis)
+        return nn.Parameter(parts[processes.rank].clone())
+
+    layer.w_1.weight, layer.w_1.bias = (
+        part(layer.w_1.weight, 0),
+        part(layer.w_1.bias, 0),
+    )
+    layer.w_2.weight = part(layer.w_2.weight, 1)
+    if processes.rank > 0:  # a bias behind the sum is added once
+        nn.init.zeros_(layer.w_2.bias)
+    layer.w_2.register_forward_hook(lambda *given: processes.all_reduce(given[-1]))
 
 
 def _whole(tensor: Tensor) -> Tensor:

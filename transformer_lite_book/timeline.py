@@ -56,9 +56,9 @@ class SlowLink:
         self.sent: list[dict[str, float]] = []
 
     def hook(self, _: Any, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
-        """Begin to send a bucket; return at once, and go on computing."""
+        """Begin to send a bucket, and return at once."""
         values, ready = bucket.buffer(), time.perf_counter()
-        future: torch.futures.Future[Tensor] = torch.futures.Future()
+        future = torch.futures.Future()
 
         def send() -> None:
             begin = time.perf_counter()

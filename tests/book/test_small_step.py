@@ -43,7 +43,7 @@ def test_an_optimizer_of_old_parameters_moves_nothing(tmp_path):
     path.write_text(written("spotted.py") + "\n\ncompare_with_one(share)\n")
     with pytest.raises(RuntimeError, match="not the steps of one process"):
         two_processes().run(path)
-    line = "    optimizer = adam(objective.parameters(), 1e-3)\n"
+    line = "    optimizer = adam(objective.parameters(), rate=1e-3)\n"
     mended = (
         path.read_text().replace(line, "").replace("    return", f"{line}    return")
     )
