@@ -65,12 +65,16 @@ class SlowLink:
             dist.all_reduce(values)
             until = begin + values.nbytes / self.bytes_per_second
             time.sleep(max(0.0, until - time.perf_counter()))
-            times = {"ready": ready, "begin": begin, "end": time.perf_counter()}
-            self.sent.append(times | {"bytes": values.nbytes})
+            self.note(ready, begin, values.nbytes)
             future.set_result(values / dist.get_world_size())
 
         self.wire.submit(send)
         return future
+
+    def note(self, ready: float, begin: float, size: int) -> None:
+        """Write down when a bucket of this size was ready and sent."""
+        times = {"ready": ready, "begin": begin, "end": time.perf_counter()}
+        self.sent.append(times | {"bytes": size})
 
 
 class UntiedObjective(Objective):
