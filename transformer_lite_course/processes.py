@@ -98,6 +98,7 @@ class Waiting:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
+                start_new_session=True,  # an interrupt is for the notebook alone
             )
             self.workers.append(worker)
             read = threading.Thread(
