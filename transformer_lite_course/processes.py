@@ -49,6 +49,7 @@ class Waiting:
     def __init__(self, number: int = 2) -> None:
         self.number = number
         self.workers: list[subprocess.Popen] = []
+        self.readers: list[threading.Thread] = []
         self.replies: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
 
     def run(self, path: Path | str) -> list[str]:
@@ -77,6 +78,12 @@ class Waiting:
         for worker in self.workers:
             worker.kill()
             worker.wait()
+            worker.stdin.close()
+        for reader in self.readers:  # at the end of the output, which has come now
+            reader.join()
+        for worker in self.workers:
+            worker.stdout.close()
+        self.readers = []
         self.workers = []
         self.replies = queue.Queue()
 
@@ -101,10 +108,11 @@ class Waiting:
                 start_new_session=True,  # an interrupt is for the notebook alone
             )
             self.workers.append(worker)
-            read = threading.Thread(
+            reader = threading.Thread(
                 target=_read, args=(rank, worker, self.replies), daemon=True
             )
-            read.start()
+            reader.start()
+            self.readers.append(reader)
         self._collect(START_SECONDS, START_SECONDS)  # each says that it is ready
 
     def _collect(self, seconds: float, alone: float) -> dict[int, dict[str, Any]]:
