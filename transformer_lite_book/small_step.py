@@ -130,7 +130,7 @@ class _Clearing:
         self.zero_grad = objective.zero_grad
 
 
-def one_vector(parameters: list[nn.Parameter], number: int) -> Tensor:
+def joined_vector(parameters: list[nn.Parameter], number: int) -> Tensor:
     """Make parameters views of one vector, padded so that `number` divides it."""
     weights = parameters_to_vector(parameters).detach()
     whole = pad(weights, (0, -len(weights) % number))
