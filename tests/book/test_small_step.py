@@ -14,7 +14,8 @@ STEM = "why_eight_gpus_are_not_eight_times_faster"
 
 def written(name):
     """A file that the chapter's cells write."""
-    cells = nbformat.read(ROOT / "notebooks" / f"{STEM}.ipynb", as_version=4).cells
+    path = ROOT / "notebooks" / f"{STEM}.ipynb"
+    cells = nbformat.reads(path.read_text("utf-8"), as_version=4).cells
     pattern = re.compile(rf"%%writefile (?:-a )?{re.escape(name)}\n")
     return "\n".join(
         cell.source[found.end() :]
