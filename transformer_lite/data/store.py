@@ -154,6 +154,7 @@ class PreparedCorpus:
                 f"{run.tokenizer}: missing; copy it from the data that the run trained "
                 "on"
             )
+        Tokenizer.load(run.tokenizer, run.training_data().get("tokenizer_sha256"))
         if run.tokenizer.read_bytes() != self.vocabulary.read_bytes():
             raise ValueError(
                 f"{self.folder}: has another vocabulary than {run.path}; prepare the "
