@@ -186,13 +186,24 @@ def late_bytes(step: dict[str, Any]) -> float:
     return found
 
 
+def matrix_ready(step: dict[str, Any]) -> float:
+    """Return when the last bucket with a matrix of the vocabulary could be sent.
+
+    As a share of the time until everything is computed.
+    """
+    largest = max(one["bytes"] for one in step["sent"])
+    ready = [one["ready"] for one in step["sent"] if one["bytes"] > 0.9 * largest]
+    return max(ready) / step["computed"]
+
+
 def main(path: Path) -> None:
     """Time all variants with a link that fits this machine; rank 0 writes them.
 
     The variants take turns, so that a busy moment of the machine hits all of them. The
     link's speed follows the machine's. Whatever else the machine does can only make the
     link late. So of each variant, the step is kept in which both processes have the
-    fewest bytes to send when everything is computed.
+    fewest bytes to send when everything is computed. Of all recorded steps, it is
+    written when the matrix could be sent.
     """
     with join_processes() as processes:
         runs = {name: TimedTraining(*of) for name, of in TIMED_VARIANTS.items()}
@@ -206,14 +217,15 @@ def main(path: Path) -> None:
                 tied = sum(one["bytes"] for one in rounds[-1]["many buckets"]["sent"])
                 for run in runs.values():
                     run.link.bytes_per_second = tied / seconds
-        kept = {}
+        kept, ready = {}, {}
         for name, run in runs.items():
             run.link.wire.shutdown()
             steps = [taken[name] for taken in rounds[UNRECORDED_STEPS:]]
             late = torch.tensor([late_bytes(step) for step in steps])
             kept[name] = steps[int(processes.all_reduce(late).argmin())]
+            ready[name] = [matrix_ready(step) for step in steps]
         if processes.rank == 0:
-            path.write_text(json.dumps({"steps": kept}), "utf-8")
+            path.write_text(json.dumps({"steps": kept, "matrix_ready": ready}), "utf-8")
 
 
 if __name__ == "__main__":

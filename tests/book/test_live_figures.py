@@ -365,7 +365,7 @@ CARDS = {
     "parameters": 70,
     "buckets": [20, 60, 200],
     "gpus": [{"name": "slow", "flops": 1e3, "source": "it is said"}] * 2,
-    "links": [{"name": "thin", "bytes": 1.75, "source": "it is said"}] * 2,
+    "links": [{"name": "thin", "bytes": 1.75, "source": "it is said"}] * 3,
 }
 
 

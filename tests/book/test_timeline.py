@@ -25,7 +25,8 @@ def test_buckets_are_sent_one_after_the_other_and_the_matrix_is_last(tmp_path):
     path = tmp_path / "timeline.json"
     (tmp_path / "program.py").write_text(PROGRAM.format(path=str(path)))
     two_processes().run(tmp_path / "program.py")
-    steps = json.loads(path.read_text())["steps"]
+    recorded = json.loads(path.read_text())
+    steps = recorded["steps"]
     table = 4 * TIMED_MODEL.vocab_size * TIMED_MODEL.d_model
     for name, step in steps.items():
         assert 0 < step["forward"] < step["computed"] < step["end"]
@@ -36,6 +37,9 @@ def test_buckets_are_sent_one_after_the_other_and_the_matrix_is_last(tmp_path):
         assert largest["bytes"] >= table
         is_last = largest is step["sent"][-1] or largest["ready"] == step["computed"]
         assert is_last == (name in ("one bucket", "many buckets")) or "three" in name
+    for name, ready in recorded["matrix_ready"].items():
+        assert len(ready) == 1
+        assert ready[0] < 1 if name == "no source gradient" else ready[0] == 1
     assert len(steps["one bucket"]["sent"]) == 1
     assert len(steps["many buckets"]["sent"]) > 4
 

@@ -4,7 +4,7 @@
 import { make } from "../../transformer_lite/page/dom.js";
 import { Figure, format, predict } from "./live.js";
 
-export const START = { gpu: 1, link: 1, cards: 8, tokens: 25000, overlap: true };
+export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true };
 
 /* When everything happens, in seconds. A bucket is ready when its share of the backward
    pass is over, the last one at the end; the link sends one after the other. */
@@ -39,7 +39,7 @@ export function compute({ gpu, link, cards, tokens, overlap }, data) {
     send,
     end,
     speedUp: alone / end,
-    enough: ring * flops, // tokens on a card that hide the sum
+    enough: ring * flops, // tokens on a card that hide all but the last bucket
   };
 }
 
@@ -51,9 +51,9 @@ export function build(root, data) {
   const now = () => compute(figure.state, data);
 
   predict(root, {
-    question: "One H100 takes a step of 25,000 tokens of the base model. Now eight of them share the step, and only PCIe 4 connects them. How many times as fast are they?",
-    options: ["About 8 times", "About 4 times", "About once"],
-    answer: "About once",
+    question: "An H100 card takes a step of 25,000 tokens of the base model. Now eight such cards share the step, connected by PCIe 5. How many times as fast are they?",
+    options: ["About 8 times", "About 6 times", "About 3 times"],
+    answer: "About 3 times",
     because: "Each computes for an eighth of the time, and then they all wait for the sum of the gradients.",
   }, () => (panel.hidden = false));
   const panel = make(root, "div", { hidden: "" });
@@ -116,7 +116,7 @@ export function build(root, data) {
     const { speedUp, perCard, enough } = now();
     const cause = cards === 1
       ? "One GPU has nothing to sum."
-      : `Each has ${number(perCard)} tokens; to hide the sum it would need ${number(enough)}.`;
+      : `Each has ${number(perCard)} tokens; to hide all but the last bucket it would need ${number(enough)}.`;
     return `Computed: ${cards} GPU${cards > 1 ? "s are" : " is"} ${format(speedUp, 1)} times as fast as one. ${cause}`;
   });
   const source = make(panel, "p", {});
