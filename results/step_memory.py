@@ -14,6 +14,7 @@ from results.storage import write_json
 from transformer_lite.config import BASE, BIG, ModelConfig
 from transformer_lite.model import Transformer
 from transformer_lite.optimizer import adam
+from transformer_lite.precision import Precision
 from transformer_lite.training.memory import step_memory
 from transformer_lite.training.step import Objective
 from transformer_lite_book.recordings import STEP_MEMORY
@@ -22,14 +23,19 @@ SENTENCES, LENGTH = 25, 125
 """3,125 tokens on either side: a GPU's share of the paper's step."""
 
 
-def tracked(config: ModelConfig) -> dict[str, int]:
-    """Return the bytes at the peak of a step in fp32 on a CPU, by what they hold."""
+def tracked(
+    config: ModelConfig,
+    sentences: int = SENTENCES,
+    length: int = LENGTH,
+    precision: Precision = "fp32",
+) -> dict[str, int]:
+    """Return the bytes at the peak of a step of two batches on a CPU, by kind."""
     tracker = MemTracker()
     with FakeTensorMode():  # where tensors have a shape and no numbers
-        objective = Objective(Transformer(config), smoothing=0.1)
+        objective = Objective(Transformer(config), 0.1, precision)
         optimizer = adam(objective.parameters(), 1.0)
-        ids = torch.ones(SENTENCES, LENGTH, dtype=torch.long)
-        real = torch.zeros(SENTENCES * LENGTH, dtype=torch.long)
+        ids = torch.ones(sentences, length, dtype=torch.long)
+        real = torch.zeros(sentences * length, dtype=torch.long)
         tracker.track_external(objective, optimizer)
         with tracker:
             for _ in range(2):  # in the second step there are moments
