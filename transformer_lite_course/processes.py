@@ -33,6 +33,8 @@ START_SECONDS = 180.0
 """So long processes may take to start: on a busy machine each imports for a while."""
 RUN_SECONDS = 60.0
 """So long a program may take."""
+ANSWER_SECONDS = 20.0
+"""So long an answer to an exercise may take, which needs much less than a second."""
 ALONE_SECONDS = 5.0
 """So long one process may go on when another has ended: it waits for nobody."""
 SHARED = ("torch", "dist", "nn", "F", "math")
@@ -52,8 +54,12 @@ class Waiting:
         self.readers: list[threading.Thread] = []
         self.replies: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
 
-    def run(self, path: Path | str) -> list[str]:
+    def run(self, path: Path | str, seconds: float = RUN_SECONDS) -> list[str]:
         """Run a file as torchrun would; return what each process printed.
+
+        Args:
+            path: The file.
+            seconds: So long it may take.
 
         Raises:
             RuntimeError: A process failed; the message is that of its error.
@@ -66,7 +72,7 @@ class Waiting:
         for worker in self.workers:
             worker.stdin.write(json.dumps(task) + "\n")
             worker.stdin.flush()
-        found = self._collect(RUN_SECONDS, ALONE_SECONDS)
+        found = self._collect(seconds, ALONE_SECONDS)
         errors = [reply["error"] for reply in found.values() if reply["error"]]
         if errors:
             # Who only lost the others tells less than who failed.
@@ -170,7 +176,7 @@ def in_two_processes(answer: Callable, task: Callable) -> list[Any]:
             f"call_both({folder!r})\n",
             "utf-8",
         )
-        two_processes().run(program)
+        two_processes().run(program, ANSWER_SECONDS)
         return [torch.load(Path(folder) / f"found-{rank}.pt") for rank in (0, 1)]
 
 
