@@ -235,10 +235,14 @@ def forget_schedule(run: SmallRun) -> None:
     run.rate_steps = 0
 
 
-def forget_all(run: SmallRun) -> None:
-    """Keep the weights alone."""
-    for forget in (forget_moments, forget_place, forget_schedule):
-        forget(run)
+def forget_each(*forgets: Callable[[SmallRun], None]) -> Callable[[SmallRun], None]:
+    """Return what resets several parts."""
+
+    def forget(run: SmallRun) -> None:
+        for each in forgets:
+            each(run)
+
+    return forget
 
 
 def other_dropout(run: SmallRun) -> None:
@@ -256,7 +260,9 @@ DAMAGES: dict[str, Callable[[SmallRun], None]] = {
     "Adam's state": forget_moments,
     "place in the data": forget_place,
     "place in the schedule": forget_schedule,
-    "all but the weights": forget_all,
+    "both places": forget_each(forget_place, forget_schedule),
+    "Adam's state and place in the data": forget_each(forget_moments, forget_place),
+    "all but the weights": forget_each(forget_moments, forget_place, forget_schedule),
     "another dropout": other_dropout,
     "another seed from here": other_seed,
 }

@@ -24,6 +24,7 @@ MODULES = {
     "heads": (),
     "transplant": (),
     "unit": (),
+    "cards": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"

@@ -35,6 +35,8 @@ WITHOUT_SUMS = FOLDER / "without_sums.json"
 """Written by results/without_sums.py."""
 SAME_RUN = FOLDER / "same_run.json"
 """Written by results/same_run.py."""
+STEP_MEMORY = FOLDER / "step_memory.json"
+"""Written by results/step_memory.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -107,6 +109,11 @@ def runs_that_differ() -> dict[str, Any]:
     what was forgotten.
     """
     return json.loads(SAME_RUN.read_text(encoding="utf-8"))
+
+
+def memory_of_steps() -> dict[str, dict[str, Any]]:
+    """Return the bytes of a step of base and big, predicted and tracked, by part."""
+    return json.loads(STEP_MEMORY.read_text(encoding="utf-8"))["models"]
 
 
 def _stored(kind: str, name: str) -> Any:

@@ -45,6 +45,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 UNNUMBERED = {
     "attention_visualizations": "Figures 3–5",
     "the_multi_gpu_trainer": "the whole",
+    "why_eight_gpus_are_not_eight_times_faster": "Section 5.2",
 }
 """What in the paper the chapters without a section's number belong to."""
 EXERCISES = "## Exercises\n\n"

@@ -361,6 +361,60 @@ def test_a_unit_is_turned_by_keyboard_after_a_guess(browser):
     page.close()
 
 
+CARDS = {
+    "parameters": 70,
+    "buckets": [20, 60, 200],
+    "gpus": [{"name": "slow", "flops": 1e3, "source": "it is said"}] * 2,
+    "links": [{"name": "thin", "bytes": 1.75, "source": "it is said"}] * 3,
+}
+
+
+def test_cards_wait_for_what_cannot_be_sent_early():
+    shared = {"gpu": 0, "link": 0, "tokens": 8_000, "overlap": True}
+    states = [shared | {"cards": 8}, shared | {"cards": 1}]
+    states += [shared | {"cards": 8, "overlap": False}]
+    eight, one, late = run_javascript(
+        "return given.states.map((state) => cards.compute(state, given.data));",
+        {"states": states, "data": CARDS},
+        [SOURCES / "cards.js"],
+    )
+    assert eight["alone"] == one["end"] == 6 * 70 * 8_000 / 1e3
+    assert (one["speedUp"], one["send"]) == (1, 0)
+    # A byte takes 2 · 7/8 / 1.75 = 1 second; each GPU computes 420, of which 140 are
+    # the forward pass. A quarter of the early bytes is ready after a quarter of 280.
+    assert [b["ready"] for b in eight["buckets"]] == pytest.approx([210, 420, 420])
+    assert [b["end"] for b in eight["buckets"]] == pytest.approx([230, 480, 680])
+    assert eight["speedUp"] == pytest.approx(3360 / 680)
+    assert late["end"] == pytest.approx(420 + 280)
+    assert eight["enough"] == pytest.approx(1e3)
+
+
+def test_cards_are_counted_by_keyboard_after_a_guess(browser):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content(live_figure("cards", CARDS).data)
+    slider = page.get_by_role("slider", name="GPUs")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    page.get_by_role("button", name="About 8 times").press("Enter")
+    assert "Right" not in page.locator(".because").inner_text()
+    says = page.locator(".says")
+    assert says.inner_text().startswith("Computed: 8 GPUs are ")
+    slider.press("Home")
+    assert "1 GPU is 1.0 times as fast" in says.inner_text()
+    slider.press("End")
+    before = says.inner_text()
+    page.get_by_role("slider", name="tokens").press("End")
+    assert says.inner_text() != before
+    page.get_by_label("send during").press("Space")
+    page.get_by_role("combobox", name="GPU").select_option("1")
+    page.get_by_role("combobox", name="link").select_option("0")
+    page.get_by_role("button", name="Reset").press("Enter")
+    assert says.inner_text() == before
+    assert "none is measured" in page.locator(".live-figure").inner_text()
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    page.close()
+
+
 @pytest.mark.parametrize(
     ("old", "now", "new"),
     [

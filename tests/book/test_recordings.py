@@ -12,7 +12,10 @@ from unchecked import unchecked
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
+from transformer_lite.config import BASE, BIG
+from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import PAD
+from transformer_lite.training.memory import step_memory
 from transformer_lite_book import recordings
 from transformer_lite_book.recordings import (
     TRAIN_PAIRS,
@@ -158,3 +161,12 @@ def test_words_are_different_and_begin_with_the_special_ones():
     words = toy_words()
     assert words[:4] == ["PAD", "BOS", "EOS", "UNK"]
     assert len(set(words)) == len(words)
+
+
+@pytest.mark.parametrize(("name", "config"), [("base", BASE), ("big", BIG)])
+def test_the_stored_memory_of_a_step_is_predicted_and_found(name, config):
+    stored = recordings.memory_of_steps()[name]
+    with torch.device("meta"):
+        predicted = step_memory(Transformer(config), 3125)
+    assert stored["predicted"] == predicted._asdict()
+    assert stored["tracked"]["Total"] == pytest.approx(sum(predicted), rel=0.01)

@@ -5,6 +5,7 @@ Chapter: 05_1_training_data_and_batching
 Tests: tests/package/data/test_store.py
 """
 
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -149,11 +150,14 @@ class PreparedCorpus:
         Raises:
             ValueError: The run has another vocabulary, or none.
         """
-        if not run.tokenizer.exists():
+        try:
+            require_readable(run.tokenizer)
+        except FileNotFoundError as error:
             raise ValueError(
                 f"{run.tokenizer}: missing; copy it from the data that the run trained "
                 "on"
-            )
+            ) from error
+        Tokenizer.load(run.tokenizer, run.training_data().get("tokenizer_sha256"))
         if run.tokenizer.read_bytes() != self.vocabulary.read_bytes():
             raise ValueError(
                 f"{self.folder}: has another vocabulary than {run.path}; prepare the "
@@ -166,7 +170,7 @@ class PreparedCorpus:
             known = ", ".join(self.sizes)
             raise ValueError(f'{self.folder}: no split "{split}"; name one of {known}')
         path = side_file(self.folder, split, side, kind)
-        if path.exists():
+        if os.path.lexists(path):
             require_readable(path)
             if path in self._intact or sha256_of(path) == self.sha256.get(path.name):
                 self._intact.add(path)

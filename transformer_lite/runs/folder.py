@@ -5,6 +5,7 @@ Chapter: the_multi_gpu_trainer
 Tests: tests/package/runs/test_folder.py
 """
 
+import os
 import re
 from difflib import get_close_matches
 from pathlib import Path
@@ -132,7 +133,7 @@ class RunFolder:
         """
         newest_first = reversed(self.all_checkpoints())
         for path in (self.average, self.best, *newest_first):
-            if path.exists():
+            if os.path.lexists(path):  # a broken link is named, not passed over
                 return path
         raise ValueError(f"{self.checkpoints}: no checkpoint yet; run `train` first")
 

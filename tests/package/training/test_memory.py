@@ -4,14 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed._tools.mem_tracker import MemTracker
 
+from results.step_memory import tracked
 from transformer_lite.config import TABLE_3, ModelConfig
 from transformer_lite.model import Transformer
-from transformer_lite.optimizer import adam
 from transformer_lite.training.memory import step_memory
-from transformer_lite.training.step import Objective
 
 SMALL = ModelConfig(
     vocab_size=3001, num_layers=3, d_model=66, num_heads=2, d_ff=145, max_len=64
@@ -22,26 +19,6 @@ KINDS = {
     "no dropout": replace(SMALL, dropout=0.0),
     "learned positions": replace(SMALL, positions="learned"),
 }
-
-
-def tracked(config, sentences, length, precision):
-    """The bytes at the peak of a step of two batches, by what they hold."""
-    tracker = MemTracker()
-    with FakeTensorMode():  # where tensors have a shape and no numbers
-        objective = Objective(Transformer(config), 0.1, precision)
-        optimizer = adam(objective.parameters(), 1.0)
-        ids = torch.ones(sentences, length, dtype=torch.long)
-        real = torch.zeros(sentences * length, dtype=torch.long)
-        tracker.track_external(objective, optimizer)
-        with tracker:
-            for _ in range(2):  # in the second step there are moments
-                for _ in range(2):
-                    tracker.reset_mod_stats()
-                    objective(ids, ids, ids, real).loss.backward()
-                optimizer.step()
-                optimizer.zero_grad()
-    (found,) = tracker.get_tracker_snapshot("peak").values()
-    return {str(kind).rpartition(".")[2]: size for kind, size in found.items()}
 
 
 def require_close(config, sentences, length, precision, rel):

@@ -1,0 +1,74 @@
+"""Processes that wait run programs as torchrun does, and end what hangs."""
+
+import re
+
+import pytest
+
+from transformer_lite_course import processes as module
+from transformer_lite_course.processes import (
+    Waiting,
+    in_two_processes,
+    two_processes,
+)
+
+JOIN = """
+from transformer_lite.training.distributed import join_processes
+import torch
+import time
+with join_processes() as processes:
+    rank = processes.rank
+"""
+
+
+def program(folder, lines):
+    """A file whose lines follow the meeting of the processes."""
+    path = folder / "program.py"
+    path.write_text(JOIN + "".join(f"    {line}\n" for line in lines))
+    return path
+
+
+def test_programs_run_one_after_the_other_and_say_what_they_print(tmp_path):
+    total = "print(rank, int(processes.all_reduce(torch.tensor(10 + rank))))"
+    for _ in range(2):
+        said = two_processes().run(program(tmp_path, [total]))
+        assert said == ["0 21\n", "1 21\n"]
+
+
+def test_an_error_of_one_process_is_said_and_not_that_the_other_lost_it(tmp_path):
+    lines = ["if rank: raise ValueError('wrong here')"]
+    lines += ["processes.all_reduce(torch.tensor(1))"]
+    with pytest.raises(RuntimeError, match="ValueError: wrong here"):
+        two_processes().run(program(tmp_path, lines))
+    assert two_processes().run(program(tmp_path, ["print(rank)"])) == ["0\n", "1\n"]
+
+
+def test_a_hang_is_ended_and_the_next_program_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ALONE_SECONDS", 1.0)
+    waiting = Waiting(2)
+    slow = program(tmp_path, ["print(rank)", "time.sleep(600 * rank)"])
+    with pytest.raises(TimeoutError, match=re.escape("process 1 waits")):
+        waiting.run(slow)
+    assert waiting.run(program(tmp_path, ["print(rank)"])) == ["0\n", "1\n"]
+    waiting.end()
+
+
+def double(number):
+    return 2 * number
+
+
+def answer(number):
+    return torch.tensor(double(number))  # noqa: F821 - it has torch there
+
+
+def task(function, processes):
+    return function(processes.rank + 1)
+
+
+def test_functions_are_sent_with_those_that_they_call():
+    assert [int(found) for found in in_two_processes(answer, task)] == [2, 4]
+
+
+def test_functions_that_need_variables_of_others_are_refused():
+    number = 1
+    with pytest.raises(TypeError, match="must not use number"):
+        in_two_processes(lambda: number, task)

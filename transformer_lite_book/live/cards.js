@@ -1,0 +1,131 @@
+/* Eight cards (the chapter after the trainer). What several GPUs that sum their gradients
+   over a link make of a step, computed from the step's operations and bytes. */
+
+import { make } from "../../transformer_lite/page/dom.js";
+import { Figure, format, predict } from "./live.js";
+
+export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true };
+
+/* When everything happens, in seconds. A bucket is ready when its share of the backward
+   pass is over, the last one at the end; the link sends one after the other. */
+export function compute({ gpu, link, cards, tokens, overlap }, data) {
+  const { flops } = data.gpus[gpu];
+  const { bytes } = data.links[link];
+  const perCard = tokens / cards;
+  const alone = (6 * data.parameters * tokens) / flops;
+  const forward = alone / cards / 3;
+  const computed = alone / cards;
+  const ring = (2 * (cards - 1)) / cards / bytes; // seconds for a byte
+  const early = data.buckets.slice(0, -1);
+  const before = early.reduce((sum, size) => sum + size, 0);
+  let gone = 0;
+  let free = 0;
+  const buckets = data.buckets.map((size, i) => {
+    gone += size;
+    const share = i < early.length ? gone / before : 1;
+    const ready = overlap ? forward + share * (computed - forward) : computed;
+    const begin = Math.max(ready, free);
+    free = begin + size * ring;
+    return { ready, begin, end: free };
+  });
+  const end = Math.max(computed, free);
+  const send = (before + data.buckets.at(-1)) * ring;
+  return {
+    perCard,
+    alone,
+    forward,
+    computed,
+    buckets,
+    send,
+    end,
+    speedUp: alone / end,
+    enough: ring * flops, // tokens on a card that hide all but the last bucket
+  };
+}
+
+const number = (value) => Math.round(value).toLocaleString("en-US");
+const milliseconds = (seconds) => format(1000 * seconds, seconds < 0.1 ? 1 : 0);
+
+export function build(root, data) {
+  const figure = new Figure(root, START);
+  const now = () => compute(figure.state, data);
+
+  predict(root, {
+    question: "An H100 card takes a step of 25,000 tokens of the base model. Now eight such cards share the step, connected by PCIe 5. How many times as fast are they?",
+    options: ["About 8 times", "About 6 times", "About 3 times"],
+    answer: "About 3 times",
+    because: "Each computes for an eighth of the time, and then they all wait for the sum of the gradients.",
+  }, () => (panel.hidden = false));
+  const panel = make(root, "div", { hidden: "" });
+
+  const controls = make(panel, "div", { class: "controls" });
+  const choice = (title, name, list) => {
+    const select = make(make(controls, "label", {}, `${title} `), "select");
+    list.forEach((one, i) => make(select, "option", { value: i }, one.name));
+    select.addEventListener("change", () => figure.set({ [name]: Number(select.value) }));
+    figure.onChange((state) => (select.value = state[name]));
+  };
+  choice("GPU", "gpu", data.gpus);
+  choice("link", "link", data.links);
+  const sliders = make(panel, "div", { class: "controls wide" });
+  figure.slider(sliders, "GPUs", {
+    min: 1, max: 8,
+    get: ({ cards }) => cards,
+    set: (cards) => ({ cards }),
+    shown: (cards) => format(cards, 0),
+  });
+  figure.slider(sliders, "tokens a step", {
+    min: 0, max: 5,
+    get: ({ tokens }) => Math.log2(tokens / 25000),
+    set: (power) => ({ tokens: 25000 * 2 ** power }),
+    shown: (power) => number(25000 * 2 ** power),
+  });
+  const last = make(panel, "div", { class: "controls" });
+  figure.toggle(last, "send during the backward pass", "overlap");
+  figure.reset(last);
+
+  const lanes = make(panel, "div", { "aria-hidden": "true" });
+  figure.onChange(({ cards }) => {
+    const { alone, forward, computed, buckets, end } = now();
+    const whole = Math.max(alone, end);
+    lanes.textContent = "";
+    const lane = (title, parts) => {
+      make(lanes, "div", { class: "axis" }, title);
+      const line = make(lanes, "div", { style: "position: relative; height: 1.3em; margin-bottom: 0.3em" });
+      for (const [from, to, look] of parts) {
+        const left = (100 * from) / whole;
+        const width = (100 * (to - from)) / whole;
+        make(line, "div", { style: `position: absolute; height: 100%; left: ${left}%; width: ${width}%; border: 1px solid var(--ground); ${look}` });
+      }
+    };
+    const work = "background: var(--weight)";
+    lane(`one GPU computes: ${milliseconds(alone)} ms`, [[0, alone, work]]);
+    lane(`each of ${cards} computes: ${milliseconds(computed)} ms`, [
+      [0, forward, `${work}; opacity: 0.6`],
+      [forward, computed, work],
+    ]);
+    const sends = cards > 1 ? buckets : [];
+    lane(
+      `the link sums ${sends.length} buckets, the one with the tied matrix last; all is over after ${milliseconds(end)} ms`,
+      sends.map(({ begin, end: to }, i) => [
+        begin, to, `background: var(${i === sends.length - 1 ? "--query" : "--value"})`,
+      ]),
+    );
+  });
+  figure.say(panel, ({ cards }) => {
+    const { speedUp, perCard, enough } = now();
+    const cause = cards === 1
+      ? "One GPU has nothing to sum."
+      : `Each has ${number(perCard)} tokens; to hide all but the last bucket it would need ${number(enough)}.`;
+    return `Computed: ${cards} GPU${cards > 1 ? "s are" : " is"} ${format(speedUp, 1)} times as fast as one. ${cause}`;
+  });
+  const source = make(panel, "p", {});
+  figure.onChange(({ gpu, link }) => {
+    source.textContent =
+      `${data.gpus[gpu].name}: ${format(data.gpus[gpu].flops / 1e12, 0)} TFLOP/s, ${data.gpus[gpu].source}. ` +
+      `${data.links[link].name}: ${format(data.links[link].bytes / 1e9, 1)} GB/s, ${data.links[link].source}.`;
+  });
+  make(panel, "p", { class: "axis" },
+    "All times are computed, none is measured. The computing is taken to shrink exactly with the tokens; launching kernels, reading data and Adam's step are left out.");
+  figure.show();
+}
