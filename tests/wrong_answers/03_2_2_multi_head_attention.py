@@ -63,6 +63,37 @@ def hooked(copied):
     return candidate
 
 
+def before_w_o(change):
+    """Changes the heads' outputs before W^O, in (batch, q_len, heads, d_v)."""
+
+    def candidate(module, query, memory, removed):
+        def pre(_, given):
+            heads = given[0].unflatten(-1, (module.num_heads, -1)).clone()
+            change(heads, removed)
+            return (heads.flatten(-2),)
+
+        with module.w_o.register_forward_pre_hook(pre):
+            return module(query, memory)
+
+    return candidate
+
+
+def mean(heads, removed):
+    heads[..., removed, :] = heads[..., removed, :].mean(1, keepdim=True)
+
+
+def keep_only(heads, removed):
+    heads[..., [i for i in range(heads.size(-2)) if i not in removed], :] = 0
+
+
+def as_wide_as_keys(module, query, memory, removed):
+    copied = copy.deepcopy(module)
+    width = module.w_q.out_features // module.num_heads
+    for i in removed:
+        copied.w_o.weight.data[:, i * width : (i + 1) * width] = 0
+    return copied(query, memory)
+
+
 # fmt: off
 WRONG = {
     "check_without": {
@@ -78,6 +109,9 @@ WRONG = {
         "leaves a hook": hooked(lambda module: module),
         "leaves a hook by way of a shallow copy": hooked(copy.copy),
         "a list": lambda *given: without(columns_zeroed(lambda h, r: r))(*given).tolist(),
+        "the mean instead of zeros": before_w_o(mean),
+        "only the removed heads": before_w_o(keep_only),
+        "heads as wide in W^O as keys": as_wide_as_keys,
         "freezes W^O": lambda module, *rest: (
             module.w_o.weight.requires_grad_(False),
             without(columns_zeroed(lambda h, r: r))(module, *rest),
@@ -89,6 +123,10 @@ WRONG = {
         "groups for the queries, too": lambda d, h, g, k, v: 2 * d * g * (k + v),
         "a float": lambda d, h, g, k, v: (h + g) * (k + v) * d / 1,
         "no W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v)),
+        "as many sets as heads in a group": lambda d, h, g, k, v: d * (h * k + h // g * (k + v) + h * v),
+        "one head's W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v) + v),
+        "with biases": lambda d, h, g, k, v: d * (h * k + g * (k + v) + h * v) + h * k + g * (k + v) + d,
+        "the right float": lambda d, h, g, k, v: float(d * (h * k + g * (k + v) + h * v)),
         "a square W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v) + d),
     },
     "check_winners": {
@@ -105,6 +143,11 @@ WRONG = {
                 if same
             }
         ),
+        "the largest key only": lambda keys: [keys.index(max(keys))],
+        "the smallest key only": lambda keys: [keys.index(min(keys))],
+        "counted from 1": lambda keys: sorted({keys.index(min(keys)) + 1, keys.index(max(keys)) + 1}),
+        "a query of 0, too": lambda keys: sorted({0, keys.index(min(keys)), keys.index(max(keys))}),
+        "the keys themselves": lambda keys: sorted({min(keys), max(keys)}),
         "True and False": lambda keys: [
             bool(i) if i < 2 else i
             for i in sorted({keys.index(min(keys)), keys.index(max(keys))})

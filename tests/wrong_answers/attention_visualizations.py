@@ -33,47 +33,66 @@ def with_mixed_columns(weights, other, value, w_o):
     return (other - weights) @ value @ columns
 
 
-def transplanted(model, layer, head, donor, receiver, *, mistake=""):
+def with_square_rows(weights, other, value, w_o):
+    """The rows of W^O instead of its columns."""
+    return (other - weights) @ value @ w_o.reshape(len(value), -1, len(w_o))
+
+
+def weights_at(pair, model, layer, head):
+    return model.attention_weights(*pair).decoder[0, layer, head]
+
+
+def moved(model, layer, head, donor, receiver, *, mistake=""):
     """The right answer, but for a mistake."""
-    w_o = model.decoder.layers[layer].self_attention.w_o
-    first = head if mistake == "width" else 12 * head
-    part, kept = slice(first, first + 12), []
+    attention = model.decoder.layers[layer].self_attention
+    width = 1 if mistake == "width" else 12
+    part = slice(width * head, width * head + 12)
+    of_weights = receiver if mistake == "own weights" else donor
+    weights, values = weights_at(of_weights, model, layer, head), []
 
     def keep(_, inputs):
-        at = -2 if mistake == "of another" else -1
-        kept.append(inputs[0][0, at, part].clone())
+        values.append(attention.keys_and_values(inputs[0]).value[0, head])
 
     def put(_, inputs):
         heads = inputs[0].clone()
         at = slice(None) if mistake == "everywhere" else -1
-        heads[0, at, part] = kept[0]
+        of_row = -2 if mistake == "the row before" else at
+        heads[0, at, part] = weights[of_row] @ values[0]
         return (heads,)
 
-    hook = w_o.register_forward_pre_hook(keep)
-    model(*donor)
-    if mistake != "recording hook":
-        hook.remove()
-    hook = w_o.register_forward_pre_hook(put)
+    hooks = [attention.register_forward_pre_hook(keep)]
+    if "values" in mistake or mistake == "own weights":
+        model(*donor)
+    hooks.append(attention.w_o.register_forward_pre_hook(put))
     logits = model(*receiver)[0, -1]
-    if mistake != "hook":
-        hook.remove()
+    kept = {"hook": 1, "recording hook": 0}.get(mistake)
+    for i, hook in enumerate(hooks):
+        if i != kept:
+            hook.remove()
     if mistake == "training":
         model.train()
+    if mistake == "function":
+        usual = attention.attention
+        attention.attention = lambda *given: usual(*given)
     return logits
 
 
 def every_head(model, layer, head, donor, receiver):
-    w_o = model.decoder.layers[layer].self_attention.w_o
-    kept = []
-    with w_o.register_forward_pre_hook(lambda _, given: kept.append(given[0][0, -1])):
-        model(*donor)
+    attention = model.decoder.layers[layer].self_attention
+    weights, values = model.attention_weights(*donor).decoder[0, layer, :, -1:], []
+
+    def keep(_, inputs):
+        values.append(attention.keys_and_values(inputs[0]).value[0])
 
     def put(_, inputs):
         heads = inputs[0].clone()
-        heads[0, -1] = kept[0]
+        heads[0, -1] = (weights @ values[0]).flatten()
         return (heads,)
 
-    with w_o.register_forward_pre_hook(put):
+    with (
+        attention.register_forward_pre_hook(keep),
+        attention.w_o.register_forward_pre_hook(put),
+    ):
         return model(*receiver)[0, -1]
 
 
@@ -92,24 +111,29 @@ WRONG = {
         "the parts with the other weights": lambda w, other, v, o: change(0 * w, other, v, o),
         "the first head's columns, always": with_first_columns,
         "every second column": with_mixed_columns,
+        "rows instead of columns": with_square_rows,
         "the heads in reverse": lambda w, other, v, o: change(w, other, v, o).flip(0),
     },
-    "check_transplant": {
+    "check_weights": {
         "nothing": lambda *given: None,
         "the receiver as it is": lambda m, i, h, donor, receiver: m(*receiver)[0, -1],
         "the donor": lambda m, i, h, donor, receiver: m(*donor)[0, -1],
-        "the other way round": lambda m, i, h, donor, receiver: transplanted(m, i, h, receiver, donor),
+        "the other way round": lambda m, i, h, donor, receiver: moved(m, i, h, receiver, donor),
+        "weights and values": lambda *given: moved(*given, mistake="donor's values"),
+        "the values alone": lambda *given: moved(*given, mistake="own weights"),
         "all heads": every_head,
-        "the next layer": lambda m, i, *rest: transplanted(m, 1 - i, *rest),
-        "the next head": lambda m, i, h, *rest: transplanted(m, i, (h + 1) % 4, *rest),
-        "always the first head": lambda m, i, h, *rest: transplanted(m, i, 0, *rest),
-        "a head's place without its width": lambda *given: transplanted(*given, mistake="width"),
-        "the donor's last position but one": lambda *given: transplanted(*given, mistake="of another"),
-        "at all positions": lambda *given: transplanted(*given, mistake="everywhere"),
-        "the hook stays": lambda *given: transplanted(*given, mistake="hook"),
-        "the recording hook stays": lambda *given: transplanted(*given, mistake="recording hook"),
-        "left in training mode": lambda *given: transplanted(*given, mistake="training"),
+        "the next layer": lambda m, i, *rest: moved(m, 1 - i, *rest),
+        "the next head": lambda m, i, h, *rest: moved(m, i, (h + 1) % 4, *rest),
+        "always the first head": lambda m, i, h, *rest: moved(m, i, 0, *rest),
+        "a head's place without its width": lambda *given: moved(*given, mistake="width"),
+        "the row before": lambda *given: moved(*given, mistake="the row before"),
+        "at all positions": lambda *given: moved(*given, mistake="everywhere"),
+        "the hook stays": lambda *given: moved(*given, mistake="hook"),
+        "the recording hook stays": lambda *given: moved(*given, mistake="recording hook"),
+        "another function stays": lambda *given: moved(*given, mistake="function"),
+        "left in training mode": lambda *given: moved(*given, mistake="training"),
         "all logits": lambda m, i, h, donor, receiver: m(*receiver),
+        "probabilities": lambda *given: moved(*given).softmax(-1),
     },
 }
 # fmt: on
