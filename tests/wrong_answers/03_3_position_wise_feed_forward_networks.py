@@ -137,10 +137,33 @@ def bends_far_away(d):
     return w_1, b_1, w_2, b_2
 
 
+def share(fits):
+    return fits.double().mean().item()
+
+
+def at_ten(values, fits):
+    return share(fits[values.topk(10).indices])
+
+
+def lead(values, fits):
+    return at_ten(values, fits) - share(fits)
+
+
+def best(values, labels, score, least=0.7, number=False):
+    """The question with the largest score; with `lead`, the right answer."""
+    scores = {question: score(values, fits) for question, fits in labels.items()}
+    found = max(scores, key=scores.get)
+    if number:
+        return [*labels].index(found)
+    return found if scores[found] >= least else "no one question"
+
+
 # fmt: off
 WRONG = {
     "check_absolute": {
         "bends far away": bends_far_away,
+        "positive inputs alone": lambda d: tensors(d, (1, -1), (1, 0)),
+        "negative inputs alone": lambda d: tensors(d, (1, -1), (0, 1)),
         "one hinge twice": lambda d: tensors(d, (1, 1), (1, 1)),
         "a difference": lambda d: tensors(d, (1, -1), (1, -1)),
         "the negative": lambda d: tensors(d, (1, -1), (-1, -1)),
@@ -157,26 +180,33 @@ WRONG = {
         "one tensor": lambda d: torch.eye(d),
         "three tensors": lambda d: tensors(d, (1, -1), (1, 1))[:3],
     },
-    "check_crossing": {
-        "a constant": lambda d_model, d_ff: 16,
-        "twice the width": lambda d_model, d_ff: 2 * d_model,
-        "one width too few": lambda d_model, d_ff: d_ff - d_model,
-        "twice as long": lambda d_model, d_ff: 2 * (d_ff - 2 * d_model) if d_ff > 2 * d_model else "none",
-        "none below six": lambda d_model, d_ff: d_ff - 2 * d_model if d_ff - 2 * d_model > 5 else "none",
-        "a float": lambda d_model, d_ff: float(d_ff - 2 * d_model) if d_ff > 2 * d_model else "none",
-        "without projections": lambda d_model, d_ff: d_ff,
-        "a negative length": lambda d_model, d_ff: d_ff - 2 * d_model,
-        "a length of zero": lambda d_model, d_ff: max(0, d_ff - 2 * d_model),
-        "none below the width": lambda d_model, d_ff: d_ff - 2 * d_model if d_ff > d_model else "none",
-        "never": lambda d_model, d_ff: "none",
-        "nothing": lambda d_model, d_ff: None,
-        "not a number": lambda d_model, d_ff: float("nan"),
-        "far too long": lambda d_model, d_ff: 10**400,
+    "check_name": {
+        "nothing": lambda values, labels: None,
+        "a share": lambda values, labels: max(lead(values, fits) for fits in labels.values()),
+        "a position": lambda values, labels: best(values, labels, lead, number=True),
+        "the share of the ten alone": lambda values, labels: best(values, labels, lambda v, f: at_ten(v, f)),
+        "the ratio": lambda values, labels: best(values, labels, lambda v, f: at_ten(v, f) / share(f)),
+        "all places that fire": lambda values, labels: best(values, labels, lambda v, f: share(f[v > 0]) - share(f)),
+        "no limit": lambda values, labels: best(values, labels, lead, least=-1),
+        "a low limit": lambda values, labels: best(values, labels, lead, least=0.5),
+        "a high limit": lambda values, labels: best(values, labels, lead, least=0.85),
+        "the largest difference of any sign": lambda values, labels: best(values, labels, lambda v, f: abs(lead(v, f))),
+        "the ten weakest": lambda values, labels: best(values, labels, lambda v, f: lead(-v, f)),
+        "the ten first places": lambda values, labels: best(values, labels, lambda v, f: share(f[:10]) - share(f)),
+        "the strongest place alone": lambda values, labels: best(values, labels, lambda v, f: float(f[v.argmax()]) - share(f)),
+        "the mean value": lambda values, labels: best(values, labels, lambda v, f: (v[f].mean() - v.mean()).item()),
+        "the other places' share": lambda values, labels: best(values, labels, lambda v, f: at_ten(v, f) - share(f[v <= 0])),
+        "the first question": lambda values, labels: next(iter(labels)),
+        "the last question": lambda values, labels: [*labels][-1],
+        "never one": lambda values, labels: "no one question",
+        "sorts the values": lambda values, labels: (best(values, labels, lead), values.copy_(values.sort().values))[0],
     },
     "check_turned": {
         "adds": by_hook(add),
         "multiplies": by_hook(scale),
         "the unit before": by_hook(neighbour),
+        "the next unit": by_hook(lambda output, unit, value: set_unit(output, unit + 1, value)),
+        "the last position only": by_hook(lambda output, unit, value: set_unit(output[..., -1, :], unit, value)),
         "all units": by_hook(all_units),
         "one beam only": by_hook(best_beam_only),
         "always 10": by_hook(lambda output, unit, value: set_unit(output, unit, 10)),
