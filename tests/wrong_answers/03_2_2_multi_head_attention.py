@@ -90,9 +90,13 @@ WRONG = {
         "a float": lambda d, h, g, k, v: (h + g) * (k + v) * d / 1,
         "no W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v)),
         "a square W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v) + d),
+        "groups as heads of a set": lambda d, h, g, k, v: d * (h * k + h // g * (k + v) + h * v),
+        "W^O of one head": lambda d, h, g, k, v: d * (h * k + g * (k + v) + v),
     },
     "check_winners": {
         "a tensor": lambda keys: torch.tensor([0, len(keys) - 1]),
+        "counted from 1": lambda keys: sorted({keys.index(min(keys)) + 1, keys.index(max(keys)) + 1}),
+        "the largest alone": lambda keys: [keys.index(max(keys))],
         "every key": lambda keys: list(range(len(keys))),
         "the first and the last": lambda keys: sorted({0, len(keys) - 1}),
         "the largest of each sign": lambda keys: sorted(

@@ -92,6 +92,7 @@ WRONG = {
         "the parts with the other weights": lambda w, other, v, o: change(0 * w, other, v, o),
         "the first head's columns, always": with_first_columns,
         "every second column": with_mixed_columns,
+        "the rows of W^O": lambda w, other, v, o: (other - w) @ v @ o.reshape(len(v), v.size(-1), -1),
         "the heads in reverse": lambda w, other, v, o: change(w, other, v, o).flip(0),
     },
     "check_transplant": {
