@@ -67,9 +67,10 @@ def grade(
     """
     if json and watch:
         raise ValueError("--json is for one look; leave out --watch")
-    if not folder.is_dir():
+    if not any(_times_saved(folder).values()):
         raise ValueError(
-            f"{folder}: no such folder; `transformer-lite exercise {folder}` makes it"
+            f"{folder}: has no part, such as attention.py; give the folder that "
+            "`transformer-lite exercise FOLDER` wrote"
         )
     parts = tuple(name.removesuffix(".py") for name in parts)
     for name in parts:

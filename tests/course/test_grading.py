@@ -226,10 +226,11 @@ def test_the_command_line_prints_json(parts, capfd):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["grade", "nowhere"], "no such folder"),
+        (["grade", "nowhere"], "nowhere: has no part, such as attention.py; give the"),
+        (["grade", "{parts}/.."], "/..: has no part, such as attention.py; give the"),
         (["grade", "{parts}", "maks"], "did you mean masks"),
         (["grade", "{parts}", "--json", "--watch"], "leave out --watch"),
-        (["exercise", "{parts}"], "already there"),
+        (["exercise", "{parts}"], "there, perhaps with your work; give another folder"),
     ],
 )
 def test_a_wrong_command_gets_one_line(parts, words, error, capfd):

@@ -119,7 +119,7 @@ def test_a_vocabulary_is_smaller_for_little_text_unless_its_size_is_asked_for(
         ("toy --vocabulary nothing", "nothing: holds no run; give a folder"),
         ("multi30k --target ko", "multi30k has no en–ko; take two of en, de, fr"),
         ("toy --out .", "is not a name for a new folder; give another"),
-        ("toy --out {there}", "already there; delete it or give another folder"),
+        ("toy --out {there}", "already there, perhaps with your work; give another"),
     ],
 )
 def test_prepare_refuses_before_anything_is_written(

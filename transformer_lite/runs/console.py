@@ -18,8 +18,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-SECONDS = 60
-"""From one line in a file to the next."""
+FIRST, SECONDS = 10, 60
+"""Until the first line in a file, and from one to the next."""
 LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -33,12 +33,12 @@ tqdm.get_lock()  # makes it, before a signal can come in between
 
 
 class Progress(tqdm):
-    """tqdm's bar on a terminal, else a line a minute; and nothing of quick work."""
+    """tqdm's bar on a terminal, else a line soon, then one a minute."""
 
     disable = True  # until it is made: a signal may come before, and then it is closed
 
     def __init__(self, *given: Any, **options: Any) -> None:
-        self._due = time.monotonic() + SECONDS
+        self._due = time.monotonic() + FIRST
         super().__init__(*given, **options)
 
     def display(self, *given: Any, **options: Any) -> None:

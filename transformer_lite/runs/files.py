@@ -190,7 +190,9 @@ def require_new(out: Path) -> None:
     if not out.name:
         raise ValueError(f'"{out}" is not a name for a new folder; give another')
     if os.path.lexists(out):
-        raise ValueError(f"{out}: already there; delete it or give another folder")
+        raise ValueError(
+            f"{out}: already there, perhaps with your work; give another folder"
+        )
 
 
 @contextmanager

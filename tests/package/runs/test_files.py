@@ -176,7 +176,9 @@ def test_an_error_leaves_nothing_of_a_folder(tmp_path):
 
 def test_a_folder_that_another_process_made_meanwhile_stays_as_it_is(tmp_path):
     with (
-        pytest.raises(ValueError, match="out: already there; delete it"),
+        pytest.raises(
+            ValueError, match="out: already there, perhaps with your work; give"
+        ),
         renamed_when_whole(tmp_path / "out"),
     ):
         (tmp_path / "out").mkdir()
