@@ -239,11 +239,13 @@ def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:
         if not ended.code:
             raise
     known = re.findall(r"(?<!\S)--[a-z][\w.-]*", printed(["--help"]))
+    ends = {_last_part(name): name for name in known}
     for word in words:
         name = word.partition("=")[0].replace("_", "-")
         if name.startswith("--") and name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"see {program} --help"
+            close = get_close_matches(_last_part(name), ends, n=1)
+            hint = f"see {program} --help"
+            hint = f"did you mean {ends[close[0]]}?" if close else hint
             raise ValueError(f"unknown option {word}; {hint}")
     # Below the title and a rule: the error, and after another rule or a gap the rest.
     *_, error = re.split(r"-{5,} *\n|\n *\n", printed(words))[:2]
@@ -252,7 +254,15 @@ def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:
             n if n[0] == "-" else f"{n} ({' '.join(t.split())})" for n, t in missing
         )
         error = f"missing {', '.join(names)}".replace(". (required))", ")")
+    error = re.sub(
+        r"Missing value for argument '(.*)'\. .*", r"\1 needs a value", error
+    )
     raise ValueError(f"{' '.join(error.split()).rstrip('.')}; see {program} --help")
+
+
+def _last_part(option: str) -> str:
+    """Return what tells an option from others: its name without "--train." before."""
+    return option.lstrip("-").rpartition(".")[2]
 
 
 @contextmanager

@@ -286,6 +286,18 @@ def test_a_line_that_cannot_be_used_does_not_lose_the_others(trained, capsys, st
     assert "line 5: contains a zero byte, convert UTF-16" in shown.err
 
 
+def test_of_many_unusable_lines_the_first_are_named_and_the_others_counted(
+    trained, capsys, stdin
+):
+    stdin(b"\xff\n" * 786 + "".join(f"{chr(0x4E00 + i)}\n" for i in range(12)).encode())
+    assert ends("translate", trained) == 1
+    shown = capsys.readouterr()
+    assert shown.out.count("\n") == 786 + 12
+    assert shown.err.count("not UTF-8") == shown.err.count("has never seen") == 10
+    *_, notes, lines = shown.err.splitlines()
+    assert (notes, lines) == ("and 2 more such notes", "and 776 more unusable lines")
+
+
 def test_translate_ends_when_nobody_reads_on(trained):
     # The lines never end: a program that read them all first would never answer.
     pipe = subprocess.PIPE
@@ -494,6 +506,9 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
         ),
         ("translate", 2, "error: missing PATH (The run's folder, or a model of the"),
         ("train toy --trian.seed=3", 2, "--trian.seed=3; did you mean --train.seed?"),
+        ("train toy --train.nope 3", 2, "--train.nope; see transformer-lite train toy"),
+        ("train toy --seed 3", 2, "--seed; did you mean --train.seed?"),
+        ("prepare toy --out", 2, "error: --out needs a value; see"),
         ("train toy --model.vocab-size 9", 2, "unknown option --model.vocab-size; "),
         ("train --help", 0, "toy            A small model that learns the toy grammar"),
         ("train --num-heads 2 toy", 2, "the recipe comes before the options"),

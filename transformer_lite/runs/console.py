@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from traceback import walk_stack
 from types import FrameType
 from typing import Any
@@ -21,6 +21,9 @@ from tqdm import tqdm
 FIRST, SECONDS = 10, 60
 """Until the first line in a file, and from one to the next."""
 LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
+
+MOST_TOLD = 10
+"""Messages of a kind; of a binary file each line is one."""
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a process to end. SIGINT is Ctrl-C, SIGHUP a closed terminal."""
@@ -73,6 +76,24 @@ def tell(message: str) -> None:
     shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
     with OUTPUT_ERRORS_IGNORED:
         tqdm.write("".join(shown), file=sys.stderr)
+
+
+class FirstTold(AbstractContextManager):
+    """Tells the first messages of a kind, and when it ends how many more there were."""
+
+    count = 0
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __call__(self, message: str) -> None:
+        self.count += 1
+        if self.count <= MOST_TOLD:
+            tell(message)
+
+    def __exit__(self, *_: object) -> None:
+        if (rest := self.count - MOST_TOLD) > 0:
+            tell(f"and {rest:,} more {self.kind}")
 
 
 @contextmanager
