@@ -14,23 +14,26 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from transformer_lite.config import SearchConfig
 from transformer_lite.inference.lines import lines_in, lines_out
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.runs.console import FirstTold, Progress, tell
-from transformer_lite.runs.files import require_new, require_outputs
+from transformer_lite.runs.files import require_folder, require_new, require_outputs
 from transformer_lite.runs.folder import RunFolder, find_run
 from transformer_lite.tokenizer import Tokenizer, is_blank
+
+Run = Positional[Annotated[Path, arg(metavar="RUN")]]
+Text = Positional[Annotated[Path | None, arg(metavar="[TEXT]")]]
 
 BLOCK_BATCHES = 8
 """Most batches in a block of lines. In large blocks batches need less padding."""
 
 
-def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
+def average(folder: Run, /, *, last: int | None = None) -> None:
     """Average the last checkpoints of a run.
 
     Args:
@@ -99,8 +102,8 @@ class SearchOptions:
 
 
 def translate(
-    folder: Positional[Path],
-    file: Positional[Path | None] = None,
+    folder: Run,
+    file: Text = None,
     /,
     *,
     out: Path | None = None,
@@ -180,7 +183,7 @@ def translate(
 
 
 def evaluate(
-    folder: Positional[Path],
+    folder: Run,
     /,
     *,
     split: str = "test",
@@ -210,6 +213,9 @@ def evaluate(
     search = replace(search, weights=search.weights or run.default_weights())
     inputs = [data or recipe.data, *_files_of(run, search)]
     require_outputs([translations, json], inputs)
+    if not data and not recipe.data.exists():
+        raise ValueError(_how_to_prepare(folder, run))
+    require_folder(data or recipe.data)
     from transformer_lite.batching import fixed_batches
     from transformer_lite.data.store import PreparedCorpus
     from transformer_lite.inference.scores import bleu_of
@@ -217,8 +223,6 @@ def evaluate(
     from transformer_lite.precision import memory_error_on_full_gpu
     from transformer_lite.training.step import validate
 
-    if not data and not recipe.data.exists():
-        raise ValueError(_how_to_prepare(folder, run))
     corpus = PreparedCorpus(data or recipe.data)
     corpus.require_vocabulary_of(run)
     if run.training_data().get("fingerprint") != corpus.fingerprint:
@@ -258,9 +262,7 @@ def evaluate(
             target.write(json_format.dumps(scores, indent=2).encode() + b"\n")
 
 
-def page(
-    folder: Positional[Path], /, *, out: Path, weights: Path | None = None
-) -> None:
+def page(folder: Run, /, *, out: Path, weights: Path | None = None) -> None:
     """Write a web page on which a run's model translates or parses, without a server.
 
     Args:

@@ -81,8 +81,9 @@ def train(folder: Path, recipe: Recipe) -> None:
         if step % SHOWN_STEPS == 0:
             source, _ = examples[step // SHOWN_STEPS % TESTED]
             output = _translated(parts, model, tokenizer, source, beam_size=1)
+            shown = output or "(nothing)"
             print(
-                f"step {step:,}: loss {loss:.3f}\n  {source}\n  {output or '(nothing)'}",
+                f"step {step:,}: loss {loss:.3f}\n  {source}\n  {shown}",
                 flush=True,
             )
     right = sum(

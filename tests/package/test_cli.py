@@ -18,7 +18,7 @@ import torch
 from command_line import ends, fails, recipe_in, run, write
 
 from transformer_lite import __version__
-from transformer_lite.cli import INTERRUPTED
+from transformer_lite.cli import INTERRUPTED, find_verbs
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Output, Translator
@@ -160,8 +160,9 @@ def test_an_option_may_be_unset(monkeypatch):
         "transformer_lite.training.run.train_recipe",
         lambda recipe, out, _: given.append(recipe.train) or True,
     )
-    run("train", "wmt14_base")
-    run("train", "wmt14_base", "--train.checkpoint-minutes", "None")
+    command = ["train", "wmt14_base", "--data", ROOT]
+    run(*command)
+    run(*command, "--train.checkpoint-minutes", "None")
     assert [train.checkpoint_minutes for train in given] == [10, None]
 
 
@@ -173,6 +174,16 @@ def test_the_help_of_train_does_not_offer_what_the_data_decides(capsys):
     assert "--model.vocab-size" not in shown
     assert "--train.global-batch-tokens INT" in shown
     assert "instead of checkpoint_every. (default: 10)" in shown
+
+
+@pytest.mark.parametrize("verb", ["", "train toy", *find_verbs()])
+def test_help_is_narrow_and_says_nothing_of_defaults_that_are_none(capsys, verb):
+    assert ends(*verb.split(), "--help") == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 88
+    assert "\n\n\n" not in shown
+    assert not re.search(r"default:\s*(none|'')?\)", shown)
+    assert (verb != "translate") or "[OPTIONS] RUN [TEXT]\n" in shown
 
 
 def test_a_trained_model_is_trained_on(trained, data, tmp_path, capsys):
@@ -491,8 +502,8 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
         ("--version", 0, f"transformer-lite {__version__}\n"),
         ("tranlsate", 2, 'error: no verb "tranlsate"; did you mean translate?'),
         ("\x1b[31m", 2, r'error: no verb "\x1b[31m"; take prepare, '),
-        ("--help", 0, "recipes: multi30k_de, "),
-        ("--help", 0, "trained models: craft_parser, multi30k_en_de"),
+        ("--help", 0, "recipes         multi30k_de, "),
+        ("--help", 0, "trained models  craft_parser, multi30k_en_de"),
         ("prepare toy --ou x", 2, "error: unknown option --ou; did you mean --out?"),
         (
             "prepare tyo --out x",
@@ -504,7 +515,7 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
             2,
             "error: missing --target STR, --train",
         ),
-        ("translate", 2, "error: missing PATH (The run's folder, or a model of the"),
+        ("translate", 2, "error: missing RUN (The run's folder, or a model of the"),
         ("train toy --trian.seed=3", 2, "--trian.seed=3; did you mean --train.seed?"),
         ("train toy --train.nope 3", 2, "--train.nope; see transformer-lite train toy"),
         ("train toy --seed 3", 2, "--seed; did you mean --train.seed?"),
@@ -569,6 +580,8 @@ assert not slow & set(sys.modules), slow & set(sys.modules)
         "average nothing",
         "translate multi30k_en_de nothing.txt",
         "evaluate nothing",
+        "train toy --data nothing",
+        "evaluate multi30k_en_de --data nothing",
     ],
 )
 def test_help_and_mistakes_import_nothing_slow(words):

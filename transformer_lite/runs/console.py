@@ -87,6 +87,7 @@ class FirstTold(AbstractContextManager):
         self.kind = kind
 
     def __call__(self, message: str) -> None:
+        """Tell a message, or only count it."""
         self.count += 1
         if self.count <= MOST_TOLD:
             tell(message)

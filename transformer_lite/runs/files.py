@@ -110,6 +110,16 @@ def require_readable(path: Path) -> None:
     path.open("rb").close()
 
 
+def require_folder(data: Path) -> None:
+    """Raise a ValueError if there is no folder of data; what it holds is not read."""
+    if not data.exists():
+        here = "" if data.is_absolute() else f" in {Path.cwd()}"
+        raise ValueError(
+            f"{data}: no such folder{here}; make it with `prepare`, or name another "
+            "one with --data"
+        )
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file.
 

@@ -139,7 +139,7 @@ def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
         ValueError, match=r"scores\.json: .* \(a file is where a folder"
     ):
         require_writable(tmp_path / "file" / "scores.json")
-    with pytest.raises(ValueError, match="x: no folder .*nowhere; make it, or give"):
+    with pytest.raises(ValueError, match=r"x: no folder .*nowhere; make it, or give"):
         require_writable(tmp_path / "nowhere" / "x")
     # The system refuses only the file itself.
     with pytest.raises(ValueError, match=r"cannot be written \(File name too long"):
