@@ -17,12 +17,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import (
-    contextmanager,
-    redirect_stderr,
-    redirect_stdout,
-    suppress,
-)
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import partial, wraps
@@ -50,8 +45,8 @@ from transformer_lite.config import (
 from transformer_lite.data.verbs import prepare, prepare_files
 from transformer_lite.parsing.treebank import prepare_trees
 from transformer_lite.runs.console import interrupt, stop_signals_to, tell
-from transformer_lite.runs.files import naming, require_folder
-from transformer_lite.runs.folder import MODEL_NAMES
+from transformer_lite.runs.files import naming
+from transformer_lite.runs.folder import MODEL_NAMES, require_folder
 from transformer_lite.verbs import average, evaluate, page, translate
 
 DEBUG = "TRANSFORMER_LITE_DEBUG"
@@ -240,13 +235,13 @@ def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:
         print(_plain(shown.getvalue()))
         sys.exit(0)
     known = re.findall(r"(?<!\S)--[a-z][\w.-]*", shown.getvalue())
-    ends = {_last_part(name): name for name in known}
+    ends = {name.lstrip("-").rpartition(".")[2]: name for name in known}
     for word in words:
         name = word.partition("=")[0].replace("_", "-")
         if name.startswith("--") and name not in known:
-            close = get_close_matches(_last_part(name), ends, n=1)
             hint = f"see {program} --help"
-            hint = f"did you mean {ends[close[0]]}?" if close else hint
+            for end in get_close_matches(name.lstrip("-").rpartition(".")[2], ends, 1):
+                hint = f"did you mean {ends[end]}?"
             raise ValueError(f"unknown option {word}; {hint}")
     # Below the title and a rule: the error, and after another rule or a gap the rest.
     *_, error = re.split(r"-{5,} *\n|\n *\n", said.getvalue())[:2]
@@ -255,15 +250,8 @@ def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:
             n if n[0] == "-" else f"{n} ({' '.join(t.split())})" for n, t in missing
         )
         error = f"missing {', '.join(names)}".replace(". (required))", ")")
-    error = re.sub(
-        r"Missing value for argument '(.*)'\. .*", r"\1 needs a value", error
-    )
+    error = re.sub(r"Missing value for argument '(.*)'.*", r"\1 needs a value", error)
     raise ValueError(f"{' '.join(error.split()).rstrip('.')}; see {program} --help")
-
-
-def _last_part(option: str) -> str:
-    """Return what tells an option from others: its name without "--train." before."""
-    return option.lstrip("-").rpartition(".")[2]
 
 
 @contextmanager

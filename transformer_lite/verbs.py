@@ -11,7 +11,7 @@ Tests: tests/package/test_cli.py
 import json as json_format
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,9 +21,9 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from transformer_lite.config import SearchConfig
 from transformer_lite.inference.lines import lines_in, lines_out
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
-from transformer_lite.runs.console import FirstTold, Progress, tell
-from transformer_lite.runs.files import require_folder, require_new, require_outputs
-from transformer_lite.runs.folder import RunFolder, find_run
+from transformer_lite.runs.console import MOST_TOLD, Progress, tell, tell_first
+from transformer_lite.runs.files import require_new, require_outputs
+from transformer_lite.runs.folder import RunFolder, find_run, require_folder
 from transformer_lite.tokenizer import Tokenizer, is_blank
 
 Run = Positional[Annotated[Path, arg(metavar="RUN")]]
@@ -152,21 +152,21 @@ def translate(
         from transformer_lite.parsing.parser import Parser
 
         translator = Parser(translator, with_words=language == TREES_WITH_WORDS)
-    unusable, unknown = FirstTold("unusable lines"), FirstTold("such notes")
+    unusable, notes = [], []
 
     def warn(message: str) -> None:
         place = f"{file}, " if file else ""
-        unusable(f"{place}{message}; left empty")
+        tell_first(f"{place}{message}; left empty", unusable)
 
     source = file.open("rb") if file else sys.stdin.buffer
-    with unusable, unknown, source, lines_out(out) as target:
+    with source, lines_out(out) as target:
         if source.isatty():
             tell("type a sentence and Enter; Ctrl-D ends")
         blocks = lines_in(
             source, BLOCK_BATCHES * translator.search.batch_sentences, warn
         )
         if not is_parser:  # which reads a known token there, and keeps the words
-            blocks = _with_notes(blocks, translator.tokenizer, unknown)
+            blocks = _with_notes(blocks, translator.tokenizer, notes)
         outputs = translator.stream(blocks, warn, n_best or 1)
         # On a terminal a progress bar would come between the lines of the output.
         quiet = target.isatty()
@@ -178,7 +178,10 @@ def translate(
                 # In UTF-8 as the input is, whatever the terminal's language.
                 target.write(text.encode("utf-8") + b"\n")
             target.flush()
-    if unusable.count:
+    for kind, told in {"notes": notes, "unusable lines": unusable}.items():
+        if len(told) > MOST_TOLD:
+            tell(f"and {len(told) - MOST_TOLD:,} more {kind}")
+    if unusable:
         sys.exit(1)
 
 
@@ -303,7 +306,7 @@ def _shown(character: str) -> str:
 
 
 def _with_notes(
-    blocks: Iterable[list[str]], tokenizer: Tokenizer, note: Callable[[str], None]
+    blocks: Iterable[list[str]], tokenizer: Tokenizer, notes: list[str]
 ) -> Iterator[list[str]]:
     """Pass lines on; note each character that the vocabulary lacks, once."""
     noted, number = set(), 0
@@ -313,9 +316,7 @@ def _with_notes(
             unknown = [] if is_blank(line) else tokenizer.unknown(line)
             if new := [character for character in unknown if character not in noted]:
                 listed = ", ".join(f"“{_shown(c)}” (U+{ord(c):04X})" for c in new)
-                note(
-                    f"note: line {number}: the model has never seen {listed}; it reads "
-                    "“unknown” there"
-                )
+                note = f"note: line {number}: the model has never seen {listed}; it "
+                tell_first(f"{note}reads “unknown” there", notes)
                 noted.update(new)
         yield block

@@ -306,7 +306,7 @@ def test_of_many_unusable_lines_the_first_are_named_and_the_others_counted(
     assert shown.out.count("\n") == 786 + 12
     assert shown.err.count("not UTF-8") == shown.err.count("has never seen") == 10
     *_, notes, lines = shown.err.splitlines()
-    assert (notes, lines) == ("and 2 more such notes", "and 776 more unusable lines")
+    assert (notes, lines) == ("and 2 more notes", "and 776 more unusable lines")
 
 
 def test_translate_ends_when_nobody_reads_on(trained):

@@ -324,9 +324,8 @@ def _require(is_there: bool, name: str, languages: Sequence[str], remedy: str) -
 
 
 def _toy_splits(languages: tuple[str, str]) -> dict[str, Pairs]:
-    _require(
-        languages == ("en", "de"), "toy", languages, "give --source en --target de"
-    )
+    remedy = "give --source en --target de"
+    _require(languages == ("en", "de"), "toy", languages, remedy)
     stream = (SentencePair(p.source, p.target) for p in generate_pairs(seed=1))
     sizes = {"train": 10_000, "valid": 500, "test": 500}
     return {split: list(islice(stream, size)) for split, size in sizes.items()}

@@ -15,13 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from transformer_lite.batching import Sequences
-from transformer_lite.runs.files import (
-    read_json,
-    require_folder,
-    require_readable,
-    sha256_of,
-)
-from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.files import read_json, require_readable, sha256_of
+from transformer_lite.runs.folder import RunFolder, require_folder
 from transformer_lite.tokenizer import Tokenizer
 
 SIDES = ("src", "tgt")

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from traceback import walk_stack
 from types import FrameType
 from typing import Any
@@ -78,23 +78,11 @@ def tell(message: str) -> None:
         tqdm.write("".join(shown), file=sys.stderr)
 
 
-class FirstTold(AbstractContextManager):
-    """Tells the first messages of a kind, and when it ends how many more there were."""
-
-    count = 0
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def __call__(self, message: str) -> None:
-        """Tell a message, or only count it."""
-        self.count += 1
-        if self.count <= MOST_TOLD:
-            tell(message)
-
-    def __exit__(self, *_: object) -> None:
-        if (rest := self.count - MOST_TOLD) > 0:
-            tell(f"and {rest:,} more {self.kind}")
+def tell_first(message: str, told: list[str]) -> None:
+    """Tell a message, if there are few of its kind so far, and add it to them."""
+    told.append(message)
+    if len(told) <= MOST_TOLD:
+        tell(message)
 
 
 @contextmanager

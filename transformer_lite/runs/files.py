@@ -110,16 +110,6 @@ def require_readable(path: Path) -> None:
     path.open("rb").close()
 
 
-def require_folder(data: Path) -> None:
-    """Raise a ValueError if there is no folder of data; what it holds is not read."""
-    if not data.exists():
-        here = "" if data.is_absolute() else f" in {Path.cwd()}"
-        raise ValueError(
-            f"{data}: no such folder{here}; make it with `prepare`, or name another "
-            "one with --data"
-        )
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file.
 
@@ -202,9 +192,8 @@ def require_new(out: Path) -> None:
     if not out.name:
         raise ValueError(f'"{out}" is not a name for a new folder; give another')
     if os.path.lexists(out):
-        raise ValueError(
-            f"{out}: already there, perhaps with your work; give another folder"
-        )
+        hint = "already there, perhaps with your work; give another folder"
+        raise ValueError(f"{out}: {hint}")
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def memory_of(device: torch.device) -> tuple[int, int]:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)
     free = there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError):  # only Linux says how much is free
+    with suppress(OSError, IndexError):  # only Linux says how much is free
         _, _, after = Path("/proc/meminfo").read_text().partition("MemAvailable:")
         free = 1024 * int(after.split()[0])
     return free, there
