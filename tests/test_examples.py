@@ -75,6 +75,29 @@ def test_two_processes_with_half_of_adams_moments_take_the_steps_of_adam():
         assert float(apart) < 1e-12
 
 
+@pytest.mark.parametrize(
+    ("example", "missing"),
+    [("marian/marian.py", "huggingface_hub"), ("ctranslate2/export.py", "ctranslate2")],
+)
+def test_an_example_names_the_command_that_installs_what_it_needs(
+    tmp_path, example, missing
+):
+    (tmp_path / f"{missing}.py").write_text("raise ImportError('it is missing')")
+    ended = subprocess.run(
+        [sys.executable, ROOT / "examples" / example],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+    )
+    install = f"-r examples/{example.partition('/')[0]}/requirements.txt"
+    assert re.fullmatch(
+        rf"\w+\.py: error: it is missing; .*: pip install .*{install}\n", ended.stderr
+    )
+    readme = (ROOT / "examples" / example).with_name("README.md").read_text("utf-8")
+    command = ended.stderr.strip().partition("root: ")[2]
+    assert f"\n{command}\n" in readme
+
+
 def test_the_course_in_colab_has_the_parts_of_the_course():
     tool = load("tools/make_course.py")
     written = nbformat.read(tool.PATH, as_version=4)

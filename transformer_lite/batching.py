@@ -274,8 +274,10 @@ class BatchStream:
         world_size: int = 1,
     ) -> None:
         _require_pairs(src, tgt)
-        self._src, self._tgt = src, tgt
-        self._batch_tokens, self._seed = batch_tokens, seed
+        self._src, self._tgt, self._seed = src, tgt, seed
+        longest = 1 + max(int(side.lengths.max()) for side in (src, tgt))
+        self.batch_tokens = min(batch_tokens, min(len(src), POOL_PAIRS) * longest)
+        """Most tokens of a batch on either side, no more than its pool has."""
         self._batches_per_step = batches_per_step
         self._rank, self._world_size = rank, world_size
         self.parts = world_size // math.gcd(batches_per_step, world_size)
@@ -288,7 +290,7 @@ class BatchStream:
     def epoch(self, number: int) -> list[Int[np.ndarray, " batch"]]:
         """Return the numbers of the pairs in each batch of one epoch."""
         lengths, seed = (self._src.lengths, self._tgt.lengths), (self._seed, number)
-        return token_buckets(*lengths, self._batch_tokens, seed)
+        return token_buckets(*lengths, self.batch_tokens, seed)
 
     def steps(self, start: DataPosition = START) -> Iterator[StepBatches]:
         """Yield this process's part of every step, from a position on."""

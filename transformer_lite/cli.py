@@ -17,18 +17,13 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import (
-    contextmanager,
-    nullcontext,
-    redirect_stderr,
-    redirect_stdout,
-    suppress,
-)
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import partial, wraps
 from importlib.metadata import entry_points
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
@@ -51,11 +46,14 @@ from transformer_lite.data.verbs import prepare, prepare_files
 from transformer_lite.parsing.treebank import prepare_trees
 from transformer_lite.runs.console import interrupt, stop_signals_to, tell
 from transformer_lite.runs.files import naming
-from transformer_lite.runs.folder import MODEL_NAMES
+from transformer_lite.runs.folder import MODEL_NAMES, require_folder
 from transformer_lite.verbs import average, evaluate, page, translate
 
 DEBUG = "TRANSFORMER_LITE_DEBUG"
 """Environment variable: if it is set, an error shows its traceback."""
+
+WIDTH = 88
+"""Most characters of a line of help."""
 
 INTERRUPTED = 130
 """Exit status of a program that Ctrl-C ended, as shells report it."""
@@ -96,6 +94,7 @@ def train(words: Sequence[str]) -> None:
     defaults = Training(out=Path("runs", Path(name).stem), recipe=recipe)
     chosen = _read(Training, f"train {name}", options, default=defaults)
     recipe = recipe_from_dict(asdict(chosen.recipe))
+    require_folder(recipe.data)  # before the slow import
     from transformer_lite.parsing.evaluation import validation_samples
     from transformer_lite.training.run import train_recipe
 
@@ -223,43 +222,43 @@ def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:
     """
     program = f"transformer-lite {command}"
     read = partial(tyro.cli, what, prog=program, registry=_REGISTRY, **options)
-
-    def printed(words: Sequence[str]) -> str:
-        streams = redirect_stdout(text := io.StringIO()), redirect_stderr(text)
-        with streams[0], streams[1], _wide_terminal(), suppress(SystemExit):
-            read(args=words)
-        return text.getvalue()
-
-    # tyro asks standard output how wide it is, also where it is closed.
-    output = redirect_stdout(io.StringIO()) if sys.stdout is None else nullcontext()
-    try:
-        with redirect_stderr(io.StringIO()), output:
+    said = io.StringIO()
+    try:  # an error is in one line
+        with _terminal(1000), redirect_stdout(said), redirect_stderr(said):
             return read(args=words)
     except SystemExit as ended:
-        if not ended.code:
-            raise
-    known = re.findall(r"(?<!\S)--[a-z][\w.-]*", printed(["--help"]))
+        is_help = not ended.code
+    with _terminal(WIDTH), redirect_stdout(io.StringIO()) as shown:
+        with suppress(SystemExit):
+            read(args=["--help"])
+    if is_help:
+        print(_plain(shown.getvalue()))
+        sys.exit(0)
+    known = re.findall(r"(?<!\S)--[a-z][\w.-]*", shown.getvalue())
+    ends = {name.lstrip("-").rpartition(".")[2]: name for name in known}
     for word in words:
         name = word.partition("=")[0].replace("_", "-")
         if name.startswith("--") and name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"see {program} --help"
+            hint = f"see {program} --help"
+            for end in get_close_matches(name.lstrip("-").rpartition(".")[2], ends, 1):
+                hint = f"did you mean {ends[end]}?"
             raise ValueError(f"unknown option {word}; {hint}")
     # Below the title and a rule: the error, and after another rule or a gap the rest.
-    *_, error = re.split(r"-{5,} *\n|\n *\n", printed(words))[:2]
+    *_, error = re.split(r"-{5,} *\n|\n *\n", said.getvalue())[:2]
     if missing := re.findall(r"^ {6}(\S.*?) *\n((?: {10}.*(?:\n|$))+)", error, re.M):
         names = (
             n if n[0] == "-" else f"{n} ({' '.join(t.split())})" for n, t in missing
         )
         error = f"missing {', '.join(names)}".replace(". (required))", ")")
+    error = re.sub(r"Missing value for argument '(.*)'.*", r"\1 needs a value", error)
     raise ValueError(f"{' '.join(error.split()).rstrip('.')}; see {program} --help")
 
 
 @contextmanager
-def _wide_terminal() -> Iterator[None]:
-    """Have tyro break no lines inside the block."""
+def _terminal(width: int) -> Iterator[None]:
+    """Have tyro write lines of this width inside the block."""
     columns = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "1000"
+    os.environ["COLUMNS"] = str(width)
     try:
         yield
     finally:
@@ -268,9 +267,19 @@ def _wide_terminal() -> Iterator[None]:
             os.environ["COLUMNS"] = columns
 
 
+def _plain(shown: str) -> str:
+    """Return tyro's help without empty defaults and gaps, at most `WIDTH` wide."""
+    shown = re.sub(r"\s*\(default:\s*(none|'')?\)", "", shown)
+    shown = re.sub(r"\[(\w+) \[\1 \.\.\.\]\]", r"\1 ...", shown)
+    lines = (fill(line, WIDTH) for line in shown.splitlines())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
 def _table(rows: dict[str, str]) -> str:
     width = max(map(len, rows))
-    return "\n".join(f"  {name:{width}}  {text}" for name, text in rows.items())
+    lines = (f"  {name:{width}}  {text}" for name, text in rows.items())
+    indent = " " * (width + 4)
+    return "\n".join(fill(line, WIDTH, subsequent_indent=indent) for line in lines)
 
 
 def _first_line(recipe: str) -> str:
@@ -280,9 +289,9 @@ def _first_line(recipe: str) -> str:
 
 def _overview(verbs: dict[str, Callable[..., None]]) -> str:
     table = _table({name: v.__doc__.splitlines()[0] for name, v in verbs.items()})
-    recipes, models = ", ".join(RECIPE_NAMES), ", ".join(MODEL_NAMES)
-    names = f"recipes: {recipes}\ntrained models: {models}"
-    return f"VERB …   (VERB --help)\n\n{table}\n\n{names}"
+    names = {"recipes": ", ".join(RECIPE_NAMES)}
+    names["trained models"] = ", ".join(MODEL_NAMES)
+    return f"VERB …   (VERB --help)\n\n{table}\n\n{_table(names)}"
 
 
 @contextmanager

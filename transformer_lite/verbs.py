@@ -14,23 +14,26 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from transformer_lite.config import SearchConfig
 from transformer_lite.inference.lines import lines_in, lines_out
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
-from transformer_lite.runs.console import Progress, tell
+from transformer_lite.runs.console import MOST_TOLD, Progress, tell, tell_first
 from transformer_lite.runs.files import require_new, require_outputs
-from transformer_lite.runs.folder import RunFolder, find_run
+from transformer_lite.runs.folder import RunFolder, find_run, require_folder
 from transformer_lite.tokenizer import Tokenizer, is_blank
+
+Run = Positional[Annotated[Path, arg(metavar="RUN")]]
+Text = Positional[Annotated[Path | None, arg(metavar="[TEXT]")]]
 
 BLOCK_BATCHES = 8
 """Most batches in a block of lines. In large blocks batches need less padding."""
 
 
-def average(folder: Positional[Path], /, *, last: int | None = None) -> None:
+def average(folder: Run, /, *, last: int | None = None) -> None:
     """Average the last checkpoints of a run.
 
     Args:
@@ -99,8 +102,8 @@ class SearchOptions:
 
 
 def translate(
-    folder: Positional[Path],
-    file: Positional[Path | None] = None,
+    folder: Run,
+    file: Text = None,
     /,
     *,
     out: Path | None = None,
@@ -149,12 +152,11 @@ def translate(
         from transformer_lite.parsing.parser import Parser
 
         translator = Parser(translator, with_words=language == TREES_WITH_WORDS)
-    unusable = []
+    unusable, notes = [], []
 
     def warn(message: str) -> None:
         place = f"{file}, " if file else ""
-        tell(f"{place}{message}; left empty")
-        unusable.append(message)
+        tell_first(f"{place}{message}; left empty", unusable)
 
     source = file.open("rb") if file else sys.stdin.buffer
     with source, lines_out(out) as target:
@@ -164,7 +166,7 @@ def translate(
             source, BLOCK_BATCHES * translator.search.batch_sentences, warn
         )
         if not is_parser:  # which reads a known token there, and keeps the words
-            blocks = _with_notes(blocks, translator.tokenizer)
+            blocks = _with_notes(blocks, translator.tokenizer, notes)
         outputs = translator.stream(blocks, warn, n_best or 1)
         # On a terminal a progress bar would come between the lines of the output.
         quiet = target.isatty()
@@ -176,12 +178,15 @@ def translate(
                 # In UTF-8 as the input is, whatever the terminal's language.
                 target.write(text.encode("utf-8") + b"\n")
             target.flush()
+    for kind, told in {"notes": notes, "unusable lines": unusable}.items():
+        if len(told) > MOST_TOLD:
+            tell(f"and {len(told) - MOST_TOLD:,} more {kind}")
     if unusable:
         sys.exit(1)
 
 
 def evaluate(
-    folder: Positional[Path],
+    folder: Run,
     /,
     *,
     split: str = "test",
@@ -211,6 +216,9 @@ def evaluate(
     search = replace(search, weights=search.weights or run.default_weights())
     inputs = [data or recipe.data, *_files_of(run, search)]
     require_outputs([translations, json], inputs)
+    if not data and not recipe.data.exists():
+        raise ValueError(_how_to_prepare(folder, run))
+    require_folder(data or recipe.data)
     from transformer_lite.batching import fixed_batches
     from transformer_lite.data.store import PreparedCorpus
     from transformer_lite.inference.scores import bleu_of
@@ -218,8 +226,6 @@ def evaluate(
     from transformer_lite.precision import memory_error_on_full_gpu
     from transformer_lite.training.step import validate
 
-    if not data and not recipe.data.exists():
-        raise ValueError(_how_to_prepare(folder, run))
     corpus = PreparedCorpus(data or recipe.data)
     corpus.require_vocabulary_of(run)
     if run.training_data().get("fingerprint") != corpus.fingerprint:
@@ -259,9 +265,7 @@ def evaluate(
             target.write(json_format.dumps(scores, indent=2).encode() + b"\n")
 
 
-def page(
-    folder: Positional[Path], /, *, out: Path, weights: Path | None = None
-) -> None:
+def page(folder: Run, /, *, out: Path, weights: Path | None = None) -> None:
     """Write a web page on which a run's model translates or parses, without a server.
 
     Args:
@@ -302,7 +306,7 @@ def _shown(character: str) -> str:
 
 
 def _with_notes(
-    blocks: Iterable[list[str]], tokenizer: Tokenizer
+    blocks: Iterable[list[str]], tokenizer: Tokenizer, notes: list[str]
 ) -> Iterator[list[str]]:
     """Pass lines on; note each character that the vocabulary lacks, once."""
     noted, number = set(), 0
@@ -312,9 +316,7 @@ def _with_notes(
             unknown = [] if is_blank(line) else tokenizer.unknown(line)
             if new := [character for character in unknown if character not in noted]:
                 listed = ", ".join(f"“{_shown(c)}” (U+{ord(c):04X})" for c in new)
-                tell(
-                    f"note: line {number}: the model has never seen {listed}; it reads "
-                    "“unknown” there"
-                )
+                note = f"note: line {number}: the model has never seen {listed}; it "
+                tell_first(f"{note}reads “unknown” there", notes)
                 noted.update(new)
         yield block

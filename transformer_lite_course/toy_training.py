@@ -81,6 +81,7 @@ def train(folder: Path, recipe: Recipe) -> None:
         if step % SHOWN_STEPS == 0:
             source, _ = examples[step // SHOWN_STEPS % TESTED]
             output = _translated(parts, model, tokenizer, source, beam_size=1)
+            output = output or "(nothing)"
             print(f"step {step:,}: loss {loss:.3f}\n  {source}\n  {output}", flush=True)
     right = sum(
         _translated(parts, model, tokenizer, source, beam_size=4) == target

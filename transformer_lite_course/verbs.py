@@ -25,13 +25,15 @@ from transformer_lite_course.parts import PARTS, place_of, write_skeleton
 
 SECONDS_BETWEEN_LOOKS = 0.3
 
+Folder = Positional[Annotated[Path, arg(metavar="FOLDER")]]
+
 _MODEL = ("num_layers", "d_model", "d_ff", "num_heads", "dropout")
 _TRAINING = ("seed", "max_steps", "batch_tokens", "warmup_steps", "rate_scale")
 OPTIONS = as_options(load_recipe("toy"), (*_MODEL, *_TRAINING, "label_smoothing"))
 """The recipe toy with those settings as options that count here."""
 
 
-def exercise(folder: Positional[Path], /) -> None:
+def exercise(folder: Folder, /) -> None:
     """Write the parts of a Transformer for you to fill in.
 
     Args:
@@ -46,8 +48,8 @@ def exercise(folder: Positional[Path], /) -> None:
 
 
 def grade(
-    folder: Positional[Path],
-    parts: Positional[tuple[str, ...]] = (),
+    folder: Folder,
+    parts: Positional[Annotated[tuple[str, ...], arg(metavar="[PART ...]")]] = (),
     /,
     *,
     json: FlagCreatePairsOff[bool] = False,
@@ -67,9 +69,10 @@ def grade(
     """
     if json and watch:
         raise ValueError("--json is for one look; leave out --watch")
-    if not folder.is_dir():
+    if not any(_times_saved(folder).values()):
         raise ValueError(
-            f"{folder}: no such folder; `transformer-lite exercise {folder}` makes it"
+            f"{folder}: has no part, such as attention.py; give the folder that "
+            "`transformer-lite exercise FOLDER` wrote"
         )
     parts = tuple(name.removesuffix(".py") for name in parts)
     for name in parts:
@@ -128,7 +131,7 @@ def _times_saved(folder: Path) -> dict[str, float]:
 
 
 def train_parts(
-    folder: Positional[Path],
+    folder: Folder,
     /,
     *,
     recipe: Annotated[type(OPTIONS), arg(name="")] = OPTIONS,

@@ -15,19 +15,26 @@ The scores of an output are equal, and so are nearly all translations without a 
 """
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
-import ctranslate2  # before torch: see README.md, "PyTorch in the same process"
-import numpy as np
-import torch
-from torch import Tensor, nn
+try:
+    import ctranslate2  # before torch: see README.md, "PyTorch in the same process"
+    import numpy as np
+    import torch
+    from torch import Tensor, nn
 
-from transformer_lite.inference.translator import Translator
-from transformer_lite.layers import AddAndNorm, DecoderLayer, EncoderLayer
-from transformer_lite.model import Decoder, Encoder
-from transformer_lite.runs.files import renamed_when_whole
-from transformer_lite.tokenizer import BOS, EOS, UNK
+    from transformer_lite.inference.translator import Translator
+    from transformer_lite.layers import AddAndNorm, DecoderLayer, EncoderLayer
+    from transformer_lite.model import Decoder, Encoder
+    from transformer_lite.runs.files import renamed_when_whole
+    from transformer_lite.tokenizer import BOS, EOS, UNK
+except ImportError as error:
+    sys.exit(
+        f"export.py: error: {error}; from the repository's root: pip install . "
+        "-r examples/ctranslate2/requirements.txt"
+    )
 
 
 def export_ctranslate2(translator: Translator, out: Path) -> None:

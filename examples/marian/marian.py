@@ -8,18 +8,24 @@ import json
 import sys
 from pathlib import Path
 
-import torch
-from huggingface_hub import snapshot_download
-from marian_model import marian_transformer
-from marian_tokenizer import MarianTokenizer
-from safetensors.torch import load_file
-from torch import Tensor
+try:
+    import torch
+    from huggingface_hub import snapshot_download
+    from marian_model import marian_transformer
+    from marian_tokenizer import MarianTokenizer
+    from safetensors.torch import load_file
+    from torch import Tensor
 
-from transformer_lite.config import SearchConfig
-from transformer_lite.inference.lines import lines_in
-from transformer_lite.inference.translator import PairAttention, Translator
-from transformer_lite.precision import choose_device
-from transformer_lite.tokenizer import BOS, EOS
+    from transformer_lite.config import SearchConfig
+    from transformer_lite.inference.lines import lines_in
+    from transformer_lite.inference.translator import PairAttention, Translator
+    from transformer_lite.precision import choose_device
+    from transformer_lite.tokenizer import BOS, EOS
+except ImportError as error:
+    sys.exit(
+        f"marian.py: error: {error}; from the repository's root: pip install '.[book]' "
+        "-r examples/marian/requirements.txt"
+    )
 
 REVISIONS = {
     "Helsinki-NLP/opus-mt-de-en": "1a922f3b32a8e809e17a47d4b32142d8105924e5",

@@ -226,10 +226,11 @@ def test_the_command_line_prints_json(parts, capfd):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["grade", "nowhere"], "no such folder"),
+        (["grade", "nowhere"], "nowhere: has no part, such as attention.py; give the"),
+        (["grade", "{parts}/.."], "/..: has no part, such as attention.py; give the"),
         (["grade", "{parts}", "maks"], "did you mean masks"),
         (["grade", "{parts}", "--json", "--watch"], "leave out --watch"),
-        (["exercise", "{parts}"], "already there"),
+        (["exercise", "{parts}"], "there, perhaps with your work; give another folder"),
     ],
 )
 def test_a_wrong_command_gets_one_line(parts, words, error, capfd):
@@ -279,7 +280,7 @@ def test_the_books_parts_stand_in_where_nothing_is_written(parts, small, capfd):
 def test_only_settings_that_count_are_options(parts, capfd):
     with pytest.raises(SystemExit):
         main(["train-parts", "--help"])
-    offered = re.findall(r" --[\w.-]+", capfd.readouterr().out)
+    offered = re.findall(r" --[a-z][\w.-]*", capfd.readouterr().out)
     assert len(offered) == 5 + 6 + 1  # of the model, of the training, and --help
     with pytest.raises(SystemExit) as ended:
         main(["train-parts", str(parts), "--data", "mine"])

@@ -18,7 +18,7 @@ import torch
 from command_line import ends, fails, recipe_in, run, write
 
 from transformer_lite import __version__
-from transformer_lite.cli import INTERRUPTED
+from transformer_lite.cli import INTERRUPTED, find_verbs
 from transformer_lite.data.corpora import Corpus, SentencePair
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.translator import Output, Translator
@@ -119,7 +119,7 @@ def test_a_vocabulary_is_smaller_for_little_text_unless_its_size_is_asked_for(
         ("toy --vocabulary nothing", "nothing: holds no run; give a folder"),
         ("multi30k --target ko", "multi30k has no en–ko; take two of en, de, fr"),
         ("toy --out .", "is not a name for a new folder; give another"),
-        ("toy --out {there}", "already there; delete it or give another folder"),
+        ("toy --out {there}", "already there, perhaps with your work; give another"),
     ],
 )
 def test_prepare_refuses_before_anything_is_written(
@@ -160,8 +160,9 @@ def test_an_option_may_be_unset(monkeypatch):
         "transformer_lite.training.run.train_recipe",
         lambda recipe, out, _: given.append(recipe.train) or True,
     )
-    run("train", "wmt14_base")
-    run("train", "wmt14_base", "--train.checkpoint-minutes", "None")
+    command = ["train", "wmt14_base", "--data", ROOT]
+    run(*command)
+    run(*command, "--train.checkpoint-minutes", "None")
     assert [train.checkpoint_minutes for train in given] == [10, None]
 
 
@@ -173,6 +174,16 @@ def test_the_help_of_train_does_not_offer_what_the_data_decides(capsys):
     assert "--model.vocab-size" not in shown
     assert "--train.global-batch-tokens INT" in shown
     assert "instead of checkpoint_every. (default: 10)" in shown
+
+
+@pytest.mark.parametrize("verb", ["", "train toy", *find_verbs()])
+def test_help_is_narrow_and_says_nothing_of_defaults_that_are_none(capsys, verb):
+    assert ends(*verb.split(), "--help") == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 88
+    assert "\n\n\n" not in shown
+    assert not re.search(r"default:\s*(none|'')?\)", shown)
+    assert (verb != "translate") or "[OPTIONS] RUN [TEXT]\n" in shown
 
 
 def test_a_trained_model_is_trained_on(trained, data, tmp_path, capsys):
@@ -284,6 +295,18 @@ def test_a_line_that_cannot_be_used_does_not_lose_the_others(trained, capsys, st
     assert re.search(r"line 3: \d+ tokens are more than .*left empty", shown.err)
     assert "line 4: not UTF-8 (byte 2), convert the text; left empty" in shown.err
     assert "line 5: contains a zero byte, convert UTF-16" in shown.err
+
+
+def test_of_many_unusable_lines_the_first_are_named_and_the_others_counted(
+    trained, capsys, stdin
+):
+    stdin(b"\xff\n" * 786 + "".join(f"{chr(0x4E00 + i)}\n" for i in range(12)).encode())
+    assert ends("translate", trained) == 1
+    shown = capsys.readouterr()
+    assert shown.out.count("\n") == 786 + 12
+    assert shown.err.count("not UTF-8") == shown.err.count("has never seen") == 10
+    *_, notes, lines = shown.err.splitlines()
+    assert (notes, lines) == ("and 2 more notes", "and 776 more unusable lines")
 
 
 def test_translate_ends_when_nobody_reads_on(trained):
@@ -479,8 +502,8 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
         ("--version", 0, f"transformer-lite {__version__}\n"),
         ("tranlsate", 2, 'error: no verb "tranlsate"; did you mean translate?'),
         ("\x1b[31m", 2, r'error: no verb "\x1b[31m"; take prepare, '),
-        ("--help", 0, "recipes: multi30k_de, "),
-        ("--help", 0, "trained models: craft_parser, multi30k_en_de"),
+        ("--help", 0, "recipes         multi30k_de, "),
+        ("--help", 0, "trained models  craft_parser, multi30k_en_de"),
         ("prepare toy --ou x", 2, "error: unknown option --ou; did you mean --out?"),
         (
             "prepare tyo --out x",
@@ -492,8 +515,11 @@ def test_translate_names_what_is_not_there(trained, capsys, tmp_path, words, mes
             2,
             "error: missing --target STR, --train",
         ),
-        ("translate", 2, "error: missing PATH (The run's folder, or a model of the"),
+        ("translate", 2, "error: missing RUN (The run's folder, or a model of the"),
         ("train toy --trian.seed=3", 2, "--trian.seed=3; did you mean --train.seed?"),
+        ("train toy --train.nope 3", 2, "--train.nope; see transformer-lite train toy"),
+        ("train toy --seed 3", 2, "--seed; did you mean --train.seed?"),
+        ("prepare toy --out", 2, "error: --out needs a value; see"),
         ("train toy --model.vocab-size 9", 2, "unknown option --model.vocab-size; "),
         ("train --help", 0, "toy            A small model that learns the toy grammar"),
         ("train --num-heads 2 toy", 2, "the recipe comes before the options"),
@@ -554,6 +580,8 @@ assert not slow & set(sys.modules), slow & set(sys.modules)
         "average nothing",
         "translate multi30k_en_de nothing.txt",
         "evaluate nothing",
+        "train toy --data nothing",
+        "evaluate multi30k_en_de --data nothing",
     ],
 )
 def test_help_and_mistakes_import_nothing_slow(words):

@@ -1,6 +1,6 @@
 """Wrong answers to the exercises of 3.1, by check and by mistake."""
 
-import torch
+import math
 
 
 def one_by_one(change, back=True):
@@ -73,30 +73,39 @@ def in_place(x, memory, look, read, think, norms):
     return x
 
 
-def steps(step, first=True, average=lambda h: h.mean(dim=0)):
-    """Own shares after each step(h, x, weights, keep)."""
-
-    def candidate(x, weights, keep, layers):
-        hs = [x]
-        for _ in range(layers):
-            hs.append(step(hs[-1], x, weights, keep))
-        apart = [h - average(h) for h in hs]
-        shares = [(a.norm() / h.norm()).item() for a, h in zip(apart, hs, strict=True)]
-        return shares if first else shares[1:]
-
-    return candidate
+def from_copies(x, memory, look, read, think, norms):
+    """Each sum starts from the normalized copy of x."""
+    for norm, sub_layer in zip(
+        norms,
+        (lambda y: look(y, y), lambda y: read(y, memory), think),
+        strict=True,
+    ):
+        y = norm(x)
+        x = y + sub_layer(y)
+    return x
 
 
-def right(h, x, weights, keep):
-    return keep * h + weights @ h
+def norm_left_changed(translator, sums, sentence):
+    texts = one_by_one(lambda x, f, norm: norm(f))(translator, sums, sentence)
+    sums[0].norm.forward = lambda x: 0 * x
+    return texts
 
 
-def in_place_steps(x, weights, keep, layers):
-    shares = [((x - x.mean(dim=0)).norm() / x.norm()).item()]
-    for _ in range(layers):
-        x.copy_(keep * x + weights @ x)
-        shares.append(((x - x.mean(dim=0)).norm() / x.norm()).item())
-    return shares
+def class_left_changed(translator, sums, sentence):
+    texts = one_by_one(lambda x, f, norm: norm(f))(translator, sums, sentence)
+    type(sums[0]).forward = lambda self, x, f: self.norm(f)
+    return texts
+
+
+def keep_of(factor):
+    """The keep with which a ratio falls by this factor in each layer."""
+    return factor / (1 - factor)
+
+
+def factor_of(start, layers, wanted, power=1):
+    """By which each layer multiplies the ratio of what differs to what is shared."""
+    before, after = (share / math.sqrt(1 - share**2) for share in (start, wanted))
+    return (after / before) ** (power / layers)
 
 
 # fmt: off
@@ -111,6 +120,8 @@ WRONG = {
         "one translation": lambda translator, sums, sentence: translator.translate(sentence),
         "from the last": lambda *given: one_by_one(lambda x, f, norm: norm(f))(*given)[::-1],
         "the last not put back": last_stays,
+        "a norm left changed": norm_left_changed,
+        "the class left changed": class_left_changed,
         "another sentence": lambda translator, sums, sentence: (
             one_by_one(lambda x, f, norm: norm(f))(translator, sums, "A black cat sleeps on the bed.")
         ),
@@ -125,6 +136,7 @@ WRONG = {
     "check_pre_norm": {
         "post-norm": post_norm,
         "one norm for all": one_norm,
+        "sums start from the copies": from_copies,
         "the input detached": lambda x, memory, *others: pre_norm_layer_with()(x.detach(), memory, *others),
         "the memory detached": lambda x, memory, *others: pre_norm_layer_with()(x, memory.detach(), *others),
         "everything detached": lambda *given: pre_norm_layer_with()(*given).detach(),
@@ -142,21 +154,25 @@ WRONG = {
         ),
         "keys not normalized": pre_norm_layer_with(look=lambda x, y, attend: x + attend(y, x)),
     },
-    "check_own_shares": {
-        "weights turned": steps(lambda h, x, weights, keep: keep * h + weights.mT @ h),
-        "equal weights": steps(lambda h, x, weights, keep: keep * h + h.mean(dim=0)),
-        "keep forgotten": steps(lambda h, x, weights, keep: h + weights @ h),
-        "keep of the average, too": steps(lambda h, x, weights, keep: keep * (h + weights @ h)),
-        "a LayerNorm": steps(
-            lambda h, x, weights, keep: torch.nn.functional.layer_norm(right(h, x, weights, keep), h.shape[-1:])
+    "check_keep": {
+        "the factor itself": factor_of,
+        "the share falls evenly": lambda start, layers, wanted: keep_of((wanted / start) ** (1 / layers)),
+        "one layer": lambda start, layers, wanted: keep_of(factor_of(start, 1, wanted)),
+        "a layer's part of one layer's": lambda start, layers, wanted: (
+            keep_of(factor_of(start, 1, wanted)) * layers
         ),
-        "x of the start": steps(lambda h, x, weights, keep: keep * x + weights @ h),
-        "without the first": steps(right, first=False),
-        "mean over the components": steps(right, average=lambda h: h.mean(dim=1, keepdim=True)),
-        "squared": lambda *given: [share**2 for share in steps(right)(*given)],
-        "x changed": in_place_steps,
+        "squares": lambda *given: keep_of(factor_of(*given, power=2)),
+        "the other way round": lambda start, layers, wanted: keep_of(factor_of(wanted, layers, start)),
+        "keep + 1": lambda *given: 1 + keep_of(factor_of(*given)),
+        "the negative one": lambda *given: -factor_of(*given) / (1 + factor_of(*given)),
+        "rounded": lambda *given: round(keep_of(factor_of(*given)), 2),
+        "nearly proportional to the layers": lambda start, layers, wanted: (
+            layers / math.log(1 / factor_of(start, 1, wanted))
+        ),
+        "right for cold tea": lambda *given: keep_of(factor_of(0.866, 6, 0.433)),
+        "a list": lambda *given: [keep_of(factor_of(*given))],
         "not yet written": lambda *given: None,
-        "an error": lambda x, weights, keep, layers: steps(right)(x, weights[:1] @ x.T, keep, layers),
+        "an error": lambda start, layers, wanted: 1 / 0,
     },
 }
 # fmt: on

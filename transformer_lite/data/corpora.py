@@ -310,8 +310,10 @@ def published_file(folder: str, name: str, mirrors: Iterable[str] = ()) -> Path:
                 return path
         path.unlink()
         failures.append(f"{mirror}: a web page instead of the file")
+    missing = failures and all(failure.endswith(" 404") for failure in failures)
+    remedy = "check the languages' codes" if missing else "try again later"
     raise ValueError(
-        f"{name} could not be downloaded ({'; '.join(failures)}); try again later, or "
+        f"{name} could not be downloaded ({'; '.join(failures)}); {remedy}, or "
         f"put the corpus under {folder}/ in a folder that {DATA_VARIABLE} names"
     )
 
@@ -322,7 +324,8 @@ def _require(is_there: bool, name: str, languages: Sequence[str], remedy: str) -
 
 
 def _toy_splits(languages: tuple[str, str]) -> dict[str, Pairs]:
-    _require(languages == ("en", "de"), "toy", languages, "it is en–de")
+    remedy = "give --source en --target de"
+    _require(languages == ("en", "de"), "toy", languages, remedy)
     stream = (SentencePair(p.source, p.target) for p in generate_pairs(seed=1))
     sizes = {"train": 10_000, "valid": 500, "test": 500}
     return {split: list(islice(stream, size)) for split, size in sizes.items()}
@@ -394,7 +397,8 @@ def _wmt14_splits(languages: tuple[str, str]) -> dict[str, Pairs]:
         import datasets  # an extra, and slow to import
     except ImportError:
         raise ValueError(
-            "wmt14 needs the library datasets; pip install datasets"
+            "wmt14 needs the library datasets; from the repository's root: "
+            "pip install '.[wmt14]'"
         ) from None
     names = {"train": "train", "valid": "validation", "test": "test"}
     pair = f"{min(set(languages) - {'en'})}-en"

@@ -16,7 +16,7 @@ import numpy as np
 
 from transformer_lite.batching import Sequences
 from transformer_lite.runs.files import read_json, require_readable, sha256_of
-from transformer_lite.runs.folder import RunFolder
+from transformer_lite.runs.folder import RunFolder, require_folder
 from transformer_lite.tokenizer import Tokenizer
 
 SIDES = ("src", "tgt")
@@ -77,6 +77,7 @@ class PreparedCorpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        require_folder(folder)
         try:
             match read_json(folder / "corpus.json"):
                 case {
@@ -104,10 +105,6 @@ class PreparedCorpus:
         except (FileNotFoundError, NotADirectoryError, ValueError) as error:
             if (folder / "config.json").exists():
                 problem = "a run; with --data name the folder that `prepare` wrote"
-            elif not folder.exists():
-                here = "" if folder.is_absolute() else f" in {Path.cwd()}"
-                problem = f"no such folder{here}; make it with `prepare`, or name "
-                problem += "another one with --data"
             else:
                 problem = "not a prepared corpus, or by an earlier version; run "
                 problem += "`prepare` with a new --out, or name another with --data"

@@ -155,7 +155,7 @@ class ValidationSamples:
             shown = (
                 f"  source       {source}\n"
                 f"  reference    {reference}\n"
-                f"  translation  {translation}"
+                f"  translation  {translation or '(nothing)'}"
             )
             tell(shown)
         return {**self.scores(translations), "translations": translations[:SHOWN]}

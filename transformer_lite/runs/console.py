@@ -18,9 +18,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-SECONDS = 60
-"""From one line in a file to the next."""
+FIRST, SECONDS = 10, 60
+"""Until the first line in a file, and from one to the next."""
 LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
+
+MOST_TOLD = 10
+"""Messages of a kind; of a binary file each line is one."""
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a process to end. SIGINT is Ctrl-C, SIGHUP a closed terminal."""
@@ -33,12 +36,12 @@ tqdm.get_lock()  # makes it, before a signal can come in between
 
 
 class Progress(tqdm):
-    """tqdm's bar on a terminal, else a line a minute; and nothing of quick work."""
+    """tqdm's bar on a terminal, else a line soon, then one a minute."""
 
     disable = True  # until it is made: a signal may come before, and then it is closed
 
     def __init__(self, *given: Any, **options: Any) -> None:
-        self._due = time.monotonic() + SECONDS
+        self._due = time.monotonic() + FIRST
         super().__init__(*given, **options)
 
     def display(self, *given: Any, **options: Any) -> None:
@@ -73,6 +76,13 @@ def tell(message: str) -> None:
     shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
     with OUTPUT_ERRORS_IGNORED:
         tqdm.write("".join(shown), file=sys.stderr)
+
+
+def tell_first(message: str, told: list[str]) -> None:
+    """Tell a message, if there are few of its kind so far, and add it to them."""
+    told.append(message)
+    if len(told) <= MOST_TOLD:
+        tell(message)
 
 
 @contextmanager

@@ -171,8 +171,10 @@ def require_writable(path: Path) -> None:
         with suppress(FileNotFoundError):
             path.stat()  # refuses a link that leads in a circle
         target = path.resolve()
-        there = next(folder for folder in target.parents if folder.exists())
-        with NamedTemporaryFile(prefix=f"{target.name}.", suffix=PARTIAL, dir=there):
+        prefix, folder = f"{target.name}.", target.parent
+        if not folder.exists():
+            raise ValueError(f"{path}: no folder {folder}; make it, or give another")
+        with NamedTemporaryFile(prefix=prefix, suffix=PARTIAL, dir=folder):
             pass
     except OSError as error:
         raise ValueError(
@@ -190,7 +192,8 @@ def require_new(out: Path) -> None:
     if not out.name:
         raise ValueError(f'"{out}" is not a name for a new folder; give another')
     if os.path.lexists(out):
-        raise ValueError(f"{out}: already there; delete it or give another folder")
+        hint = "already there, perhaps with your work; give another folder"
+        raise ValueError(f"{out}: {hint}")
 
 
 @contextmanager
@@ -258,4 +261,6 @@ def only_process(path: Path, busy: str) -> Iterator[None]:
 
 def reason_of(error: BaseException) -> str:
     """Return what the operating system says of an error, without the path."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "a file is where a folder has to be"
     return getattr(error, "strerror", None) or str(error)

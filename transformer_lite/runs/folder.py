@@ -23,6 +23,16 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained"
 MODEL_NAMES = sorted(path.name for path in PRETRAINED.glob("*"))
 
 
+def require_folder(data: Path) -> None:
+    """Raise a ValueError if there is no folder of data; what it holds is not read."""
+    if not data.exists():
+        here = "" if data.is_absolute() else f" in {Path.cwd()}"
+        raise ValueError(
+            f"{data}: no such folder{here}; make it with `prepare`, or name another "
+            "one with --data"
+        )
+
+
 def find_run(run: str | Path) -> "RunFolder":
     """Return the folder of a run, or of the package's model if only that is there."""
     trained = PRETRAINED / run

@@ -12,7 +12,6 @@ Tests: tests/package/training/test_checkpoint.py
 import json
 import math
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -22,7 +21,12 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformer_lite.batching import DataPosition
 from transformer_lite.config import TrainConfig
 from transformer_lite.optimizer import adam, noam_schedule
-from transformer_lite.runs.files import read_json, sha256_of, write_whole
+from transformer_lite.runs.files import (
+    read_json,
+    require_readable,
+    sha256_of,
+    write_whole,
+)
 from transformer_lite.runs.folder import RunFolder, step_of, training_path
 from transformer_lite.runs.weights import (
     average,
@@ -167,21 +171,20 @@ def load_training(path: Path) -> dict[str, Any]:
 
     Raises:
         ValueError: The file is missing, damaged, or holds anything else.
+        OSError: It cannot be read.
     """
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        require_readable(path)
     except FileNotFoundError:
         raise ValueError(
             f"{path}: not found, though the first process resumes from it; give all "
             "machines one common folder as --out"
         ) from None
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle can raise anything
-        problem = str(error)
-        if isinstance(error, UnpicklingError):  # and advises to run what is in the file
-            problem = "not only tensors and plain values"
         raise ValueError(
-            f"{path}: the training state cannot be read ({problem}); if this machine "
-            "may read it and has the memory for it, the file is damaged: "
+            f"{path}: the training state is damaged, or too large for the memory; "
             f"{remedy_of_damage(path)}"
         ) from error
 

@@ -9,6 +9,8 @@ Tests: tests/package/training/test_memory.py
 """
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -114,17 +116,24 @@ def state_memory(model: nn.Module) -> tuple[int, int, int]:
     return 4 * (parameters + buffers), 4 * parameters, 8 * parameters
 
 
+def memory_of(device: torch.device) -> tuple[int, int]:
+    """Return the bytes of a device's memory, those that are free and all."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)
+    free = there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, IndexError):  # only Linux says how much is free
+        _, _, after = Path("/proc/meminfo").read_text().partition("MemAvailable:")
+        free = 1024 * int(after.split()[0])
+    return free, there
+
+
 def require_memory(model: nn.Module, device: torch.device) -> None:
     """Check a model's weights, gradients and moments against all the memory.
 
     Raises:
         MemoryError: They are more.
     """
-    needed = sum(state := state_memory(model))
-    if device.type == "cuda":
-        there = torch.cuda.get_device_properties(device).total_memory
-    else:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed, (_, there) = sum(state := state_memory(model)), memory_of(device)
     if needed > there:
         raise MemoryError(
             f"a model of {state[1] // 4:,} parameters needs {needed / 2**30:,.0f} GiB "

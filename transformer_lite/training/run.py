@@ -34,7 +34,7 @@ from transformer_lite.runs.metrics import Metrics
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.training.checkpoint import newest_complete
 from transformer_lite.training.distributed import join_processes
-from transformer_lite.training.memory import require_memory, step_memory
+from transformer_lite.training.memory import memory_of, require_memory, step_memory
 from transformer_lite.training.trainer import OnValidation, Trainer
 
 CHANGEABLE = (
@@ -341,28 +341,36 @@ def _how_steps_are_shared(train: TrainConfig, trainer: Trainer) -> Iterator[str]
     """Yield lines on what each process computes, and on the memory that it needs."""
     number, device = trainer.processes.world_size, trainer.processes.device
     batches, parts = batches_per_step(train), trainer.stream.parts
+    batch_tokens = trainer.stream.batch_tokens
     is_cuda = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if is_cuda else device.type
     cut = f" / {parts}" if parts > 1 else ""
     yield (
         f"{number} × {name}, {trainer.precision}; on each a step has "
-        f"{batches * parts // number} × {train.batch_tokens:,}{cut} tokens at most"
+        f"{batches * parts // number} × {batch_tokens:,}{cut} tokens at most"
     )
     if parts > 1:
         yield (
             f"each batch is cut in {parts}; the steps are those of one process, but "
             "for what dropout drops"
         )
-    sentences = int(batches * train.batch_tokens / max(trainer.stream.mean_lengths()))
+    sentences = int(batches * batch_tokens / max(trainer.stream.mean_lengths()))
     if number > sentences:
         yield (
             f"warning: a step has about {sentences} sentences, so some of {number} "
             f"processes have nothing to do; start at most {sentences}"
         )
-    tokens = -(-train.batch_tokens // parts)  # rounded up
+    tokens = -(-batch_tokens // parts)  # rounded up
     needed = step_memory(trainer.model, tokens, trainer.precision, device.type)
     if needed:
+        free, _ = memory_of(device)
         yield f"memory of a step, in MB on each: {needed}"
+        if sum(needed) - needed.weights > free:  # the weights are there already
+            yield (
+                f"warning: {free / 1e6:,.1f} MB are free; give less than "
+                f"train.batch_tokens = {train.batch_tokens:,}, and "
+                "train.global_batch_tokens to keep the step"
+            )
 
 
 def _to_json(values: dict[str, Any]) -> bytes:

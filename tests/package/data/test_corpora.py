@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pooch
 import pytest
@@ -119,7 +120,7 @@ def test_a_split_has_one_file_or_two(tmp_path):
     ("arguments", "message"),
     [
         ("nothing en de", "take one of toy, multi30k, tatoeba, wmt14; for your own"),
-        ("toy de en", "toy has no de–en; it is en–de"),
+        ("toy de en", "toy has no de–en; give --source en --target de"),
         ("multi30k en en", "multi30k has no en–en; take two of en, de, fr"),
         ("wmt14 de fr", "wmt14 has no de–fr; take en, and one of de, fr"),
         ("wmt14 en cs", "wmt14 has no en–cs; take en, and one of de, fr"),
@@ -197,6 +198,14 @@ def test_a_download_tries_every_mirror_and_then_says_so(server, tmp_path):
     assert not (tmp_path / "train.en.gz").exists()  # the page is not kept
 
 
+def test_where_no_mirror_has_a_file_the_languages_are_in_doubt(server, monkeypatch):
+    error = OSError("404 Client Error")
+    error.response = SimpleNamespace(status_code=404)
+    monkeypatch.setattr(pooch, "retrieve", Mock(side_effect=error))
+    with pytest.raises(ValueError, match=r"OSError 404\); check the languages' codes"):
+        load_corpus("tatoeba", "en", "xx")
+
+
 def test_a_download_takes_the_next_mirror_when_one_fails(server):
     for path in server.text.iterdir():
         server.answers[f"{MULTI30K_MIRRORS[1]}{path.name}"] = path.read_bytes()
@@ -246,7 +255,7 @@ def test_wmt14_has_the_published_splits_in_both_directions(library, other):
 
 def test_without_the_library_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ValueError, match=r"library datasets; pip install datasets$"):
+    with pytest.raises(ValueError, match=r"root: pip install '\.\[wmt14\]'$"):
         load_corpus("wmt14")
 
 

@@ -30,7 +30,9 @@ def test_quick_work_leaves_messages_alone_in_a_file():
     assert written(io.StringIO()) == "half of it\n"
 
 
-def test_a_file_gets_a_line_a_minute(monkeypatch):
+def test_a_file_gets_a_line_soon_and_then_one_a_minute(monkeypatch):
+    monkeypatch.setattr(console, "FIRST", 0)
+    assert len(written(io.StringIO()).splitlines()) == 2  # and the next in a minute
     monkeypatch.setattr(console, "SECONDS", 0)
     lines = written(io.StringIO()).splitlines()
     assert "\r" not in "".join(lines)
@@ -57,7 +59,8 @@ class FullTerminal(Full, Terminal):
 
 @pytest.mark.parametrize("stream", [Full, FullTerminal])
 def test_no_work_ends_where_nobody_can_read_of_it(monkeypatch, stream):
-    monkeypatch.setattr(console, "SECONDS", 0)
+    for name in ("FIRST", "SECONDS"):
+        monkeypatch.setattr(console, name, 0)
     monkeypatch.setattr("sys.stderr", stream())
     with Progress(range(30), file=stream()) as work:
         assert sum(1 for _ in work) == 30

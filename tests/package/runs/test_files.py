@@ -135,8 +135,12 @@ def test_an_output_is_no_input_and_no_other_output(tmp_path):
 
 def test_a_path_that_cannot_be_written_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"scores\.json: .* \(Not a directory"):
+    with pytest.raises(
+        ValueError, match=r"scores\.json: .* \(a file is where a folder"
+    ):
         require_writable(tmp_path / "file" / "scores.json")
+    with pytest.raises(ValueError, match=r"x: no folder .*nowhere; make it, or give"):
+        require_writable(tmp_path / "nowhere" / "x")
     # The system refuses only the file itself.
     with pytest.raises(ValueError, match=r"cannot be written \(File name too long"):
         require_writable(tmp_path / ("x" * 250))
@@ -157,7 +161,7 @@ def test_a_folder_appears_only_when_it_is_whole(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_refused_with_a_remedy(tmp_path):
     (tmp_path / "file").touch()
-    message = r"out: cannot be made \((Not a dir|File ex).*; give"
+    message = r"out: cannot be made \(a file is where a folder has to be\); give"
     with pytest.raises(ValueError, match=message):
         with renamed_when_whole(tmp_path / "file" / "out"):
             pass
@@ -176,7 +180,9 @@ def test_an_error_leaves_nothing_of_a_folder(tmp_path):
 
 def test_a_folder_that_another_process_made_meanwhile_stays_as_it_is(tmp_path):
     with (
-        pytest.raises(ValueError, match="out: already there; delete it"),
+        pytest.raises(
+            ValueError, match="out: already there, perhaps with your work; give"
+        ),
         renamed_when_whole(tmp_path / "out"),
     ):
         (tmp_path / "out").mkdir()

@@ -22,6 +22,8 @@ from transformer_lite.training.checkpoint import load_training, save_training
 
 # The training state in its file
 
+DAMAGED = "the training state is damaged, or too large for the memory"
+
 
 class RunsCode:
     """What a malicious file would hold: unpickling it makes a file."""
@@ -45,7 +47,7 @@ def test_a_training_state_cut_short_anywhere_is_named_with_a_remedy(state):
     whole = state.read_bytes()
     for length in range(0, len(whole), 29):
         state.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=r"3\.training\.pt: .*damaged: no other"):
+        with pytest.raises(ValueError, match=rf"3\.training\.pt: {DAMAGED}; no other"):
             load_training(state)
 
 
@@ -60,7 +62,7 @@ def test_no_flipped_bit_of_a_training_state_gives_a_foreign_error(state):
         except ValueError as error:
             refused.append(str(error))
     assert len(refused) >= 20
-    assert all("3.training.pt: the training state cannot be read" in t for t in refused)
+    assert all(f"3.training.pt: {DAMAGED}; no" in text for text in refused)
     assert not any("weights_only" in text for text in refused)  # it would run the file
 
 

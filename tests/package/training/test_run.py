@@ -135,6 +135,24 @@ def test_a_run_says_how_the_processes_share_a_step(recipe, world_size, said, war
     assert bool(re.search(message, shown)) == warned
 
 
+@pytest.mark.parametrize("free", [10**5, 10**12])
+def test_a_batch_is_no_larger_than_the_text_and_warned_of_without_memory(
+    recipe, out, capsys, monkeypatch, free
+):
+    monkeypatch.setattr("transformer_lite.training.run.memory_of", lambda _: (free, 0))
+    longest = 1 + max(
+        int(s.lengths.max()) for s in PreparedCorpus(recipe.data).ids("train")
+    )
+    train_recipe(changed(recipe, "train", batch_tokens=10**10, max_steps=1), out)
+    shown = capsys.readouterr().err
+    assert f"a step has 1 × {40 * longest:,} tokens at most\n" in shown
+    message = (
+        "warning: 0.1 MB are free; give less than train.batch_tokens = 10,000,000,000, "
+        "and train.global_batch_tokens to keep the step\n"
+    )
+    assert (message in shown) == (free == 10**5)
+
+
 @pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.7, False)])
 def test_a_rate_that_is_too_high_is_warned_of(recipe, out, capsys, scale, warned):
     train_recipe(changed(recipe, "train", rate_scale=scale), out)
