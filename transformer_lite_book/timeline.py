@@ -63,18 +63,18 @@ class SlowLink:
         def send() -> None:
             begin = time.perf_counter()
             dist.all_reduce(values)
-            until = begin + values.nbytes / self.bytes_per_second
-            time.sleep(max(0.0, until - time.perf_counter()))
-            self.note(ready, begin, values.nbytes)
+            seconds = values.nbytes / self.bytes_per_second
+            time.sleep(max(0.0, begin + seconds - time.perf_counter()))
+            self.note(ready, begin, seconds, values.nbytes)
             future.set_result(values / dist.get_world_size())
 
         self.wire.submit(send)
         return future
 
-    def note(self, ready: float, begin: float, size: int) -> None:
-        """Write down when a bucket of this size was ready and sent."""
+    def note(self, ready: float, begin: float, seconds: float, size: int) -> None:
+        """Write down when a bucket was ready and sent, and how long the link takes."""
         times = {"ready": ready, "begin": begin, "end": time.perf_counter()}
-        self.sent.append(times | {"bytes": size})
+        self.sent.append(times | {"link_seconds": seconds, "bytes": size})
 
 
 class UntiedObjective(Objective):
@@ -160,7 +160,10 @@ class TimedTraining:
         end = time.perf_counter()
         self.wrapped.zero_grad()
         relative = [
-            {k: v if k == "bytes" else v - start for k, v in one.items()}
+            {
+                k: v - start if k in ("ready", "begin", "end") else v
+                for k, v in one.items()
+            }
             for one in sent
         ]
         return {

@@ -37,6 +37,11 @@ ANSWER_SECONDS = 20.0
 """So long an answer to an exercise may take, which needs much less than a second."""
 ALONE_SECONDS = 5.0
 """So long one process may go on when another has ended: it waits for nobody."""
+DIFFERENT = (
+    "the processes made different calls; both have to make the same ones, such as "
+    "`dist.all_reduce`, equally often and with tensors of one shape"
+)
+"""What it means that a process has lost the other one."""
 SHARED = ("torch", "dist", "nn", "F", "math")
 """Modules by the names that a reader's function finds them under."""
 
@@ -76,7 +81,8 @@ class Waiting:
         errors = [reply["error"] for reply in found.values() if reply["error"]]
         if errors:
             # Who only lost the others tells less than who failed.
-            raise RuntimeError(min(errors, key=lambda e: "onnection" in e))
+            failed = [error for error in errors if "onnection" not in error]
+            raise RuntimeError(failed[0] if failed else DIFFERENT)
         return [found[rank]["said"] for rank in range(self.number)]
 
     def end(self) -> None:
@@ -139,7 +145,7 @@ class Waiting:
                 ) from None
             if reply is None:
                 self.end()
-                raise RuntimeError(f"process {rank} has crashed")
+                raise RuntimeError(f"process {rank} has crashed; perhaps {DIFFERENT}")
             found[rank] = reply
             until = min(until, time.monotonic() + alone)
         return found
@@ -162,8 +168,8 @@ def two_processes() -> Waiting:
 def in_two_processes(answer: Callable, task: Callable) -> list[Any]:
     """Call `task(answer, processes)` in two processes; return what they return.
 
-    Both functions are sent as their code. They may call functions of their notebook,
-    and have the modules `torch`, `dist`, `nn`, `F` and `math`.
+    Both functions are sent as their code. They may use functions, numbers and texts of
+    their notebook, and have the modules `torch`, `dist`, `nn`, `F` and `math`.
     """
     import torch  # a check has imported it
 
@@ -193,18 +199,24 @@ def call_both(folder: str) -> None:
 
 
 def _packed(function: Callable, known: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return a function's code, with the functions of its notebook that it calls."""
+    """Return a function's code, with what it uses of its notebook.
+
+    That is other functions, numbers and texts.
+    """
     code = function.__code__
     if function.__closure__:
         names = ", ".join(code.co_freevars)
         raise TypeError(f"the function must not use {names} of a function around it")
     known = (*known, code.co_name)
-    others = {}
+    others, values = {}, {}
     for name in code.co_names:
         other = function.__globals__.get(name)
         if isinstance(other, FunctionType) and name not in known + SHARED:
             others[name] = _packed(other, known)
-    return {"code": code, "defaults": function.__defaults__, "others": others}
+        elif isinstance(other, int | float | str):
+            values[name] = other
+    defaults = function.__defaults__
+    return {"code": code, "defaults": defaults, "others": others, "values": values}
 
 
 def _unpacked(packed: dict[str, Any]) -> Callable:
@@ -217,6 +229,7 @@ def _unpacked(packed: dict[str, Any]) -> Callable:
 
     names = dict(zip(SHARED, (torch, dist, nn, F, math), strict=True))
     names |= {name: _unpacked(other) for name, other in packed["others"].items()}
+    names |= packed["values"]
     names["__builtins__"] = __builtins__
     function = FunctionType(packed["code"], names, argdefs=packed["defaults"])
     names[function.__name__] = function

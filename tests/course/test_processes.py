@@ -56,16 +56,26 @@ def double(number):
     return 2 * number
 
 
+FACTOR = 3
+
+
 def answer(number):
-    return torch.tensor(double(number))  # noqa: F821 - it has torch there
+    return torch.tensor(FACTOR * double(number))  # noqa: F821 - it has torch there
 
 
 def task(function, processes):
     return function(processes.rank + 1)
 
 
-def test_functions_are_sent_with_those_that_they_call():
-    assert [int(found) for found in in_two_processes(answer, task)] == [2, 4]
+def test_functions_are_sent_with_what_they_use():
+    assert [int(found) for found in in_two_processes(answer, task)] == [6, 12]
+
+
+def test_different_calls_of_the_processes_are_named(tmp_path):
+    lines = ["processes.all_reduce(torch.zeros(1))"]
+    lines += ["rank or processes.all_reduce(torch.zeros(1))"]
+    with pytest.raises(RuntimeError, match="the processes made different calls"):
+        two_processes().run(program(tmp_path, lines))
 
 
 def test_functions_that_need_variables_of_others_are_refused():

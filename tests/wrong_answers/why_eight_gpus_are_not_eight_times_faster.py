@@ -44,6 +44,21 @@ def whole_part(own, longest):
     return own * (longest / whole.norm()).clamp(max=1)
 
 
+def gathered(own, longest):
+    """Sends all numbers, another way."""
+    parts = [torch.zeros_like(own), torch.zeros_like(own)]
+    dist.all_gather(parts, own)
+    return own * (longest / torch.cat(parts).norm()).clamp(max=1)
+
+
+def summed_if_long(own, longest):
+    """Only a process with a long part calls."""
+    squares = own.square().sum()
+    if squares.sqrt() > longest:
+        dist.all_reduce(squares)
+    return own * (longest / squares.sqrt()).clamp(max=1)
+
+
 def without_sum(heads, w_o, rank):
     """The own heads alone."""
     parts = w_o.unflatten(1, (len(heads), -1))
@@ -66,6 +81,13 @@ def first_columns(heads, w_o, rank):
     return joined
 
 
+def all_finite_heads(heads, w_o, rank):
+    """Takes whatever is a number for its own."""
+    own = heads.nan_to_num().transpose(0, 1).flatten(1) @ w_o.T
+    dist.all_reduce(own)
+    return own
+
+
 def all_heads(heads, w_o, rank):
     """No sharing."""
     return heads.transpose(0, 1).flatten(1) @ w_o.T
@@ -86,9 +108,12 @@ WRONG = {
         "always scaled": always_scaled,
         "not clipped": lambda own, longest: own,
         "the whole part": whole_part,
+        "the whole part, gathered": gathered,
+        "summed by who has much": summed_if_long,
         "nothing": lambda own, longest: None,
     },
     "check_join": {
+        "all heads that are numbers": all_finite_heads,
         "own heads alone": without_sum,
         "a mean": mean_of_heads,
         "first columns": first_columns,

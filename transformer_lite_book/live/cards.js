@@ -39,7 +39,7 @@ export function compute({ gpu, link, cards, tokens, overlap }, data) {
     send,
     end,
     speedUp: alone / end,
-    enough: ring * flops, // tokens on a card that hide all but the last bucket
+    enough: ring * flops, // tokens on a card that hide all but the last two buckets
   };
 }
 
@@ -116,7 +116,7 @@ export function build(root, data) {
     const { speedUp, perCard, enough } = now();
     const cause = cards === 1
       ? "One GPU has nothing to sum."
-      : `Each has ${number(perCard)} tokens; to hide all but the last bucket it would need ${number(enough)}.`;
+      : `Each has ${number(perCard)} tokens; to hide all but the last two buckets it would need ${number(enough)}.`;
     return `Computed: ${cards} GPU${cards > 1 ? "s are" : " is"} ${format(speedUp, 1)} times as fast as one. ${cause}`;
   });
   const source = make(panel, "p", {});
