@@ -14,6 +14,7 @@ import json
 import marshal
 import os
 import queue
+import re
 import runpy
 import socket
 import subprocess
@@ -35,8 +36,11 @@ RUN_SECONDS = 60.0
 """So long a program may take."""
 ANSWER_SECONDS = 20.0
 """So long an answer to an exercise may take, which needs much less than a second."""
-ALONE_SECONDS = 5.0
+ALONE_SECONDS = 15.0
 """So long one process may go on when another has ended: it waits for nobody."""
+NOT_JOINED = re.compile("connectFullMesh|EADDRINUSE")
+"""In the errors of processes that did not find each other; they may try again."""
+TRIES = 3
 DIFFERENT = (
     "the processes made different calls; both have to make the same ones, such as "
     "`dist.all_reduce`, equally often and with tensors of one shape"
@@ -70,20 +74,28 @@ class Waiting:
             RuntimeError: A process failed; the message is that of its error.
             TimeoutError: Some processes wait for ever. They are ended.
         """
-        if not self.workers:
-            self._start()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            task = {"port": free.getsockname()[1], "path": str(Path(path).absolute())}
-        for worker in self.workers:
-            worker.stdin.write(json.dumps(task) + "\n")
-            worker.stdin.flush()
-        found = self._collect(seconds, ALONE_SECONDS)
-        errors = [reply["error"] for reply in found.values() if reply["error"]]
+        for _ in range(TRIES):
+            found = self._try(Path(path).absolute(), seconds)
+            errors = [reply["error"] for reply in found.values() if reply["error"]]
+            if not any(map(NOT_JOINED.search, errors)):
+                break
         if errors:
             # Who only lost the others tells less than who failed.
             failed = [error for error in errors if "onnection" not in error]
             raise RuntimeError(failed[0] if failed else DIFFERENT)
         return [found[rank]["said"] for rank in range(self.number)]
+
+    def _try(self, path: Path, seconds: float) -> dict[int, dict[str, Any]]:
+        """Run a file once; return a reply of each process, by rank."""
+        if not self.workers:
+            self._start()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            # Another program may take the port before the processes do.
+            task = {"port": free.getsockname()[1], "path": str(path)}
+        for worker in self.workers:
+            worker.stdin.write(json.dumps(task) + "\n")
+            worker.stdin.flush()
+        return self._collect(seconds, ALONE_SECONDS)
 
     def end(self) -> None:
         """End the processes; the next program starts new ones."""

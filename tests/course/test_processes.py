@@ -13,8 +13,10 @@ from transformer_lite_course.processes import (
 
 JOIN = """
 from transformer_lite.training.distributed import join_processes
-import torch
 import time
+from pathlib import Path
+
+import torch
 with join_processes() as processes:
     rank = processes.rank
 """
@@ -69,6 +71,14 @@ def task(function, processes):
 
 def test_functions_are_sent_with_what_they_use():
     assert [int(found) for found in in_two_processes(answer, task)] == [6, 12]
+
+
+def test_processes_that_did_not_find_each_other_try_again(tmp_path):
+    lines = [f"path = Path({str(tmp_path / 'tries')!r} + str(rank))"]
+    lines += ["path.write_text((path.read_text() if path.exists() else '') + '.')"]
+    lines += ["if len(path.read_text()) < 2: raise RuntimeError('connectFullMesh')"]
+    lines += ["print(path.read_text())"]
+    assert two_processes().run(program(tmp_path, lines)) == ["..\n", "..\n"]
 
 
 def test_different_calls_of_the_processes_are_named(tmp_path):
