@@ -21,7 +21,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from transformer_lite.config import SearchConfig
 from transformer_lite.inference.lines import lines_in, lines_out
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
-from transformer_lite.runs.console import MOST_TOLD, Progress, tell, tell_first
+from transformer_lite.runs.console import MOST_MESSAGES, Progress, tell, tell_first
 from transformer_lite.runs.files import require_new, require_outputs
 from transformer_lite.runs.folder import RunFolder, find_run, require_folder
 from transformer_lite.tokenizer import Tokenizer, is_blank
@@ -179,8 +179,8 @@ def translate(
                 target.write(text.encode("utf-8") + b"\n")
             target.flush()
     for kind, told in {"notes": notes, "unusable lines": unusable}.items():
-        if len(told) > MOST_TOLD:
-            tell(f"and {len(told) - MOST_TOLD:,} more {kind}")
+        if len(told) > MOST_MESSAGES:
+            tell(f"and {len(told) - MOST_MESSAGES:,} more {kind}")
     if unusable:
         sys.exit(1)
 

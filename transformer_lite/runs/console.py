@@ -18,11 +18,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-FIRST, SECONDS = 10, 60
+FIRST_SECONDS, SECONDS = 10, 60
 """Until the first line in a file, and from one to the next."""
 LINE = "{desc}{n_fmt} of {total_fmt} {unit}s, {elapsed}, {rate_fmt}{postfix}\n"
 
-MOST_TOLD = 10
+MOST_MESSAGES = 10
 """Messages of a kind; of a binary file each line is one."""
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -41,7 +41,7 @@ class Progress(tqdm):
     disable = True  # until it is made: a signal may come before, and then it is closed
 
     def __init__(self, *given: Any, **options: Any) -> None:
-        self._due = time.monotonic() + FIRST
+        self._due = time.monotonic() + FIRST_SECONDS
         super().__init__(*given, **options)
 
     def display(self, *given: Any, **options: Any) -> None:
@@ -81,7 +81,7 @@ def tell(message: str) -> None:
 def tell_first(message: str, told: list[str]) -> None:
     """Tell a message, if there are few of its kind so far, and add it to them."""
     told.append(message)
-    if len(told) <= MOST_TOLD:
+    if len(told) <= MOST_MESSAGES:
         tell(message)
 
 

@@ -31,7 +31,7 @@ def test_quick_work_leaves_messages_alone_in_a_file():
 
 
 def test_a_file_gets_a_line_soon_and_then_one_a_minute(monkeypatch):
-    monkeypatch.setattr(console, "FIRST", 0)
+    monkeypatch.setattr(console, "FIRST_SECONDS", 0)
     assert len(written(io.StringIO()).splitlines()) == 2  # and the next in a minute
     monkeypatch.setattr(console, "SECONDS", 0)
     lines = written(io.StringIO()).splitlines()
@@ -59,7 +59,7 @@ class FullTerminal(Full, Terminal):
 
 @pytest.mark.parametrize("stream", [Full, FullTerminal])
 def test_no_work_ends_where_nobody_can_read_of_it(monkeypatch, stream):
-    for name in ("FIRST", "SECONDS"):
+    for name in ("FIRST_SECONDS", "SECONDS"):
         monkeypatch.setattr(console, name, 0)
     monkeypatch.setattr("sys.stderr", stream())
     with Progress(range(30), file=stream()) as work:
