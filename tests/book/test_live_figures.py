@@ -132,27 +132,35 @@ def test_heads_that_are_off_change_what_the_package_changes():
     assert sum(map(sum, found[0]["damage"])) == found[0]["harmful"] == 3
 
 
-def test_heads_are_switched_by_keyboard_after_a_guess(browser):
-    page = browser.new_page(viewport={"width": 390, "height": 900})
-    page.set_content(live_figure("heads", SWITCHED).data)
-    assert page.get_by_role("button", name="cross, layer 3").count() == 0
-    page.get_by_role("button", name="20", exact=True).press("Enter")
-    assert "3 times" in page.locator(".predict").inner_text()
-    output = page.locator(".output")
+@pytest.fixture
+def phone(browser):
+    """A tab as wide as a phone; at the test's end nothing may be wider."""
+    tab = browser.new_page(viewport={"width": 390, "height": 900})
+    yield tab
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert tab.evaluate(wide) == 0
+    tab.close()
+
+
+def test_heads_are_switched_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("heads", SWITCHED).data)
+    assert phone.get_by_role("button", name="cross, layer 3").count() == 0
+    phone.get_by_role("button", name="20", exact=True).press("Enter")
+    assert "3 times" in phone.locator(".predict").inner_text()
+    output = phone.locator(".output")
     trained = output.inner_text()
     for name in ("cross, layer 3", "cross, layer 3, head 2"):
-        node = page.get_by_role("button", name=name, exact=True)
+        node = phone.get_by_role("button", name=name, exact=True)
         node.press("Enter")
         assert output.inner_text() != trained
         node.press("Enter")  # again: on
         assert output.inner_text() == trained
-    page.get_by_role("button", name="cross, layer 3, head 3", exact=True).press("Enter")
+    phone.get_by_role("button", name="cross, layer 3, head 3", exact=True).press(
+        "Enter"
+    )
     assert output.inner_text() == trained
-    page.get_by_role("checkbox").press("Space")
-    assert "only head 3 is on" in page.locator(".says").inner_text()
-    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert page.evaluate(wide) == 0
-    page.close()
+    phone.get_by_role("checkbox").press("Space")
+    assert "only head 3 is on" in phone.locator(".says").inner_text()
 
 
 TRANSPLANTED = stored_sweep("transplant")
@@ -207,31 +215,31 @@ def test_donors_are_the_next_sentences_of_each_gender():
     assert donors[3:].tolist() == [[4, 1, 5], [0, 1, 5], [0, 1, 3]]
 
 
-def test_a_gender_is_transplanted_by_keyboard_after_a_guess(browser):
-    page = browser.new_page(viewport={"width": 390, "height": 900})
-    page.set_content(live_figure("transplant", TRANSPLANTED).data)
-    says = page.locator(".says")
+def test_a_gender_is_transplanted_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("transplant", TRANSPLANTED).data)
+    says = phone.locator(".says")
     assert says.is_hidden()
-    assert "and no other" not in page.locator(".live-figure").inner_text()
-    page.get_by_role("button", name="2.1", exact=True).press("Enter")
-    assert "Right" not in page.locator(".because").inner_text()
+    assert "and no other" not in phone.locator(".live-figure").inner_text()
+    phone.get_by_role("button", name="2.1", exact=True).press("Enter")
+    assert "Right" not in phone.locator(".because").inner_text()
     assert "Head 2.4 of model 1 as it is before “er”" in says.inner_text()
     assert "writes “er” in place of “sie”" in says.inner_text()
     for act in ("as it is", "mean"):
-        page.get_by_role("button", name=act).press("Enter")
+        phone.get_by_role("button", name=act).press("Enter")
     assert "The mean of head 2.4 of model 1" in says.inner_text()
-    page.get_by_role("button", name="transplant").press("Enter")
-    node = page.get_by_role("button", name="head 2.3")
+    phone.get_by_role("button", name="transplant").press("Enter")
+    node = phone.get_by_role("button", name="head 2.3")
     node.focus()
-    page.keyboard.press("Enter")
+    phone.keyboard.press("Enter")
     assert "the model still writes “sie”" in says.inner_text()
     assert (
-        page.evaluate("document.activeElement.getAttribute('aria-label')") == "head 2.3"
+        phone.evaluate("document.activeElement.getAttribute('aria-label')")
+        == "head 2.3"
     )
-    page.get_by_role("combobox", name="model").select_option("1")
-    page.get_by_role("combobox", name="from").select_option("4")
+    phone.get_by_role("combobox", name="model").select_option("1")
+    phone.get_by_role("combobox", name="from").select_option("4")
     assert "of model 3 as it is before “es”" in says.inner_text()
-    page.get_by_role("button", name="Reset").press("Enter")
+    phone.get_by_role("button", name="Reset").press("Enter")
 
 
 TURNED = stored_sweep("unit")
@@ -321,44 +329,40 @@ def test_units_that_decide_a_token_are_found_by_teacher_forcing():
     assert len(places) == len(values)
 
 
-def test_a_unit_is_turned_by_keyboard_after_a_guess(browser):
-    page = browser.new_page(viewport={"width": 390, "height": 900})
-    page.set_content(live_figure("unit", TURNED).data)
-    slider = page.get_by_role("slider", name="value")
+def test_a_unit_is_turned_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("unit", TURNED).data)
+    slider = phone.get_by_role("slider", name="value")
     assert slider.count() == 0  # hidden until the reader has guessed
-    page.get_by_role("button", name="It becomes nonsense").press("Enter")
-    assert "No word changes" in page.locator(".predict").inner_text()
-    output, says = page.locator(".output"), page.locator(".says")
+    phone.get_by_role("button", name="It becomes nonsense").press("Enter")
+    assert "No word changes" in phone.locator(".predict").inner_text()
+    output, says = phone.locator(".output"), phone.locator(".says")
     trained = output.inner_text()
     slider.focus()
-    page.keyboard.press("ArrowRight")
+    phone.keyboard.press("ArrowRight")
     assert "is off: no word changes" in says.inner_text()
     assert output.inner_text() == trained
-    page.keyboard.press("End")
+    phone.keyboard.press("End")
     assert output.inner_text().strip() == "Der Hund hat den Mann gebissen."
-    assert page.locator("mark").all_inner_texts() == ["hat", "gebissen."]
+    assert phone.locator("mark").all_inner_texts() == ["hat", "gebissen."]
     assert "one at a time" not in says.inner_text()
-    page.keyboard.press("ArrowLeft")
+    phone.keyboard.press("ArrowLeft")
     assert "Of all 1024 units, set to 8 one at a time, 2 give it" in says.inner_text()
-    page.get_by_role("button", name="206: ").press("Enter")
-    page.get_by_role("combobox").select_option("1")
+    phone.get_by_role("button", name="206: ").press("Enter")
+    phone.get_by_role("combobox").select_option("1")
     assert "zuzumachen" in output.inner_text()
-    assert "zustellen" in page.locator("table").nth(1).inner_text()
-    page.get_by_role("button", name="617: ").press("Enter")
+    assert "zustellen" in phone.locator("table").nth(1).inner_text()
+    phone.get_by_role("button", name="617: ").press("Enter")
     slider.press("End")
     assert output.inner_text().strip() == ""
-    assert "ends before" in page.locator(".live-figure").inner_text()
-    page.get_by_role("button", name="379: ").press("Enter")
-    page.get_by_role("combobox").select_option("6")
+    assert "ends before" in phone.locator(".live-figure").inner_text()
+    phone.get_by_role("button", name="379: ").press("Enter")
+    phone.get_by_role("combobox").select_option("6")
     slider.press("Home")
     slider.press("ArrowRight")
-    assert page.locator("mark").all_inner_texts() == ["euch?"]
+    assert phone.locator("mark").all_inner_texts() == ["euch?"]
     assert "switched off one at a time, 1 gives it" in says.inner_text()
-    page.get_by_role("button", name="Reset").press("Enter")
+    phone.get_by_role("button", name="Reset").press("Enter")
     assert output.inner_text() == trained
-    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert page.evaluate(wide) == 0
-    page.close()
 
 
 CARDS = {
@@ -389,30 +393,26 @@ def test_cards_wait_for_what_cannot_be_sent_early():
     assert eight["enough"] == pytest.approx(1e3)
 
 
-def test_cards_are_counted_by_keyboard_after_a_guess(browser):
-    page = browser.new_page(viewport={"width": 390, "height": 900})
-    page.set_content(live_figure("cards", CARDS).data)
-    slider = page.get_by_role("slider", name="GPUs")
+def test_cards_are_counted_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("cards", CARDS).data)
+    slider = phone.get_by_role("slider", name="GPUs")
     assert slider.count() == 0  # hidden until the reader has guessed
-    page.get_by_role("button", name="About 8 times").press("Enter")
-    assert "Right" not in page.locator(".because").inner_text()
-    says = page.locator(".says")
+    phone.get_by_role("button", name="About 8 times").press("Enter")
+    assert "Right" not in phone.locator(".because").inner_text()
+    says = phone.locator(".says")
     assert says.inner_text().startswith("Computed: 8 GPUs are ")
     slider.press("Home")
     assert "1 GPU is 1.0 times as fast" in says.inner_text()
     slider.press("End")
     before = says.inner_text()
-    page.get_by_role("slider", name="tokens").press("End")
+    phone.get_by_role("slider", name="tokens").press("End")
     assert says.inner_text() != before
-    page.get_by_label("send during").press("Space")
-    page.get_by_role("combobox", name="GPU").select_option("1")
-    page.get_by_role("combobox", name="link").select_option("0")
-    page.get_by_role("button", name="Reset").press("Enter")
+    phone.get_by_label("send during").press("Space")
+    phone.get_by_role("combobox", name="GPU").select_option("1")
+    phone.get_by_role("combobox", name="link").select_option("0")
+    phone.get_by_role("button", name="Reset").press("Enter")
     assert says.inner_text() == before
-    assert "none is measured" in page.locator(".live-figure").inner_text()
-    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert page.evaluate(wide) == 0
-    page.close()
+    assert "none is measured" in phone.locator(".live-figure").inner_text()
 
 
 @pytest.mark.parametrize(
@@ -436,24 +436,20 @@ def test_words_that_changed_are_those_of_no_common_part(old, now, new):
     assert [word["word"] for word in found if word["isNew"]] == new.split()
 
 
-def test_the_residual_fades_by_keyboard_after_a_guess(browser):
-    page = browser.new_page(viewport={"width": 390, "height": 900})
-    page.set_content(live_figure("residual", FADED).data)
-    slider = page.get_by_role("slider", name="r")
+def test_the_residual_fades_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("residual", FADED).data)
+    slider = phone.get_by_role("slider", name="r")
     assert slider.count() == 0  # hidden until the reader has guessed
-    page.get_by_role("button", name="Tell me").press("Enter")
-    assert page.locator("mark").count() == 0
+    phone.get_by_role("button", name="Tell me").press("Enter")
+    assert phone.locator("mark").count() == 0
     slider.focus()
-    page.keyboard.press("Home")
-    assert page.locator(".output").inner_text().strip() == "Auf einer Mauer."
-    assert "On a wall" in page.locator(".live-figure").inner_text()
-    assert page.locator("mark").count() == 3
-    page.get_by_role("combobox").select_option("1")
-    page.get_by_role("button", name="Reset").press("Enter")
-    assert "roten Ball" in page.locator(".output").inner_text()
-    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert page.evaluate(wide) == 0
-    page.close()
+    phone.keyboard.press("Home")
+    assert phone.locator(".output").inner_text().strip() == "Auf einer Mauer."
+    assert "On a wall" in phone.locator(".live-figure").inner_text()
+    assert phone.locator("mark").count() == 3
+    phone.get_by_role("combobox").select_option("1")
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert "roten Ball" in phone.locator(".output").inner_text()
 
 
 @pytest.mark.parametrize("name", [*MODULES])

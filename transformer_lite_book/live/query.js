@@ -203,7 +203,7 @@ function line(node, from, to) {
 function tableOf(figure, parent, now) {
   const table = make(parent, "table");
   const head = make(make(table, "thead"), "tr");
-  const titles = ["", "q · k", "", "weight"].map((title) => make(head, "th", { scope: "col" }, title));
+  const titles = ["key", "q · k", "scaled", "weight"].map((title) => make(head, "th", { scope: "col" }, title));
   const body = make(table, "tbody");
   figure.onChange(({ root }) => {
     titles[2].textContent = root ? "÷ √4 = 2" : "not divided";
