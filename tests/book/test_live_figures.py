@@ -222,8 +222,11 @@ def test_a_gender_is_transplanted_by_keyboard_after_a_guess(phone):
     assert "and no other" not in phone.locator(".live-figure").inner_text()
     phone.get_by_role("button", name="2.1", exact=True).press("Enter")
     assert "Right" not in phone.locator(".because").inner_text()
-    assert "Head 2.4 of model 1 as it is before “er”" in says.inner_text()
-    assert "writes “er” in place of “sie”" in says.inner_text()
+    assert (
+        "Head 2.4 of model 1 has its numbers from the sentence with “er”"
+        in says.inner_text()
+    )
+    assert "now writes “er”, not “sie”" in says.inner_text()
     for act in ("as it is", "mean"):
         phone.get_by_role("button", name=act).press("Enter")
     assert "The mean of head 2.4 of model 1" in says.inner_text()
@@ -238,7 +241,7 @@ def test_a_gender_is_transplanted_by_keyboard_after_a_guess(phone):
     )
     phone.get_by_role("combobox", name="model").select_option("1")
     phone.get_by_role("combobox", name="from").select_option("4")
-    assert "of model 3 as it is before “es”" in says.inner_text()
+    assert "of model 3 has its numbers from the sentence with “es”" in says.inner_text()
     phone.get_by_role("button", name="Reset").press("Enter")
 
 

@@ -48,7 +48,7 @@ export function build(root, data) {
     question: `Model 1 writes “sie”, for “die Dose” (the can). We give one head the 12 numbers that it has where “der Hund” (the dog) is meant. With which head does “sie” become “er”? Choose by looking.`,
     options: ["1.2", "2.1", "2.3", "2.4"],
     answer: "2.4",
-    because: "It is head 2.4, and no other. Try it, then try model 3. Where would you look there?",
+    because: "It is head 2.4, and no other. Try it, then all eight heads of model 3: in this sentence, none does it alone.",
   }, () => {
     panel.hidden = false;
     figure.show();
@@ -80,11 +80,11 @@ export function build(root, data) {
       "as it is": "Nothing is replaced",
       zeros: `Zeros in place of ${name}`,
       mean: `The mean of ${name}`,
-      transplant: `${name} as it is before “${donor}”`,
+      transplant: `${name} has its numbers from the sentence with “${donor}”`,
     }[act];
     const share = `${format(Math.max(...chances) / 10, 1)}\u00a0%`;
     const verdict =
-      written === due ? `still writes “${written}”` : `writes “${written}” in place of “${due}”`;
+      written === due ? `still writes “${written}”` : `now writes “${written}”, not “${due}”`;
     return `${what[0].toUpperCase()}${what.slice(1)}: the model ${verdict} (${share}).`;
   });
   const views = make(panel, "div", { class: "views" });
