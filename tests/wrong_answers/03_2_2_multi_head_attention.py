@@ -94,6 +94,14 @@ def as_wide_as_keys(module, query, memory, removed):
     return copied(query, memory)
 
 
+def as_wide_as_shares(module, query, memory, removed):
+    copied = copy.deepcopy(module)
+    width = module.w_o.out_features // module.num_heads
+    for i in removed:
+        copied.w_o.weight.data[:, i * width : (i + 1) * width] = 0
+    return copied(query, memory)
+
+
 # fmt: off
 WRONG = {
     "check_without": {
@@ -112,6 +120,7 @@ WRONG = {
         "the mean instead of zeros": before_w_o(mean),
         "only the removed heads": before_w_o(keep_only),
         "heads as wide in W^O as keys": as_wide_as_keys,
+        "heads as wide in W^O as a share of d_model": as_wide_as_shares,
         "freezes W^O": lambda module, *rest: (
             module.w_o.weight.requires_grad_(False),
             without(columns_zeroed(lambda h, r: r))(module, *rest),

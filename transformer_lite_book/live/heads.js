@@ -82,8 +82,9 @@ export function build(root, data) {
     rows.forEach(({ all, heads }, i) => {
       all.setAttribute("aria-pressed", row === i && head === null);
       heads.forEach((node, j) => {
-        node.textContent = damage[i][j] || "";
-        node.classList.toggle("harmful", damage[i][j] > 0);
+        const number = row === i && head === null ? 0 : damage[i][j]; // none where all are off
+        node.textContent = number || "";
+        node.classList.toggle("harmful", number > 0);
         const isOff = row === i && (head === null || (alone ? j !== head : j === head));
         node.classList.toggle("off", isOff);
         node.setAttribute("aria-pressed", row === i && head === j);
@@ -100,7 +101,10 @@ export function build(root, data) {
     const changed = words.filter(({ isNew }) => isNew).length;
     return `${what}: ${isTrained ? "the translation is as trained" : `${changed} ${changed === 1 ? "word changes" : "words change"}`}.`;
   });
-  make(panel, "p", { class: "axis" },
-    "A head that is off gives zeros. The number in a square counts the words that change.");
+  const foot = make(panel, "p", { class: "axis" });
+  figure.onChange(({ alone }) => {
+    const when = alone ? "is the only one of its row that is on" : "alone is off";
+    foot.textContent = `A head that is off gives zeros. The number in a square counts the words that change if this head ${when}.`;
+  });
   figure.show();
 }
