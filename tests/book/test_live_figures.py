@@ -161,6 +161,11 @@ def test_heads_are_switched_by_keyboard_after_a_guess(phone):
     assert output.inner_text() == trained
     phone.get_by_role("checkbox").press("Space")
     assert "only head 3 is on" in phone.locator(".says").inner_text()
+    assert "the only one of its row" in phone.locator(".live-figure").inner_text()
+    node = phone.get_by_role("button", name="cross, layer 3, head 2", exact=True)
+    assert int(node.inner_text()) > 0
+    phone.get_by_role("button", name="cross, layer 3", exact=True).press("Enter")
+    assert node.inner_text() == ""  # the row is off: this is no head's number
 
 
 TRANSPLANTED = stored_sweep("transplant")
@@ -339,6 +344,9 @@ def test_a_unit_is_turned_by_keyboard_after_a_guess(phone):
     phone.get_by_role("button", name="It becomes nonsense").press("Enter")
     assert "No word changes" in phone.locator(".predict").inner_text()
     output, says = phone.locator(".output"), phone.locator(".says")
+    assert output.inner_text().strip() == "Ich habe meine Schlüssel verloren."
+    assert "Unit 260 is off: no word changes" in says.inner_text()
+    phone.get_by_role("button", name="Reset").press("Enter")
     trained = output.inner_text()
     slider.focus()
     phone.keyboard.press("ArrowRight")

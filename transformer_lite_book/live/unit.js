@@ -55,7 +55,10 @@ export function build(root, data) {
     options: [NOTHING, "“habe” disappears", "It becomes nonsense"],
     answer: NOTHING,
     because: "No word changes. But choose unit 379 and “Good morning! How are you?”, and switch that unit off. Then turn units up.",
-  }, () => (panel.hidden = false));
+  }, () => {
+    panel.hidden = false;
+    figure.set({ sentence: keys, value: data.values.indexOf(0) }); // as in the question
+  });
   const panel = make(root, "div", { hidden: "" });
 
   const cards = make(panel, "div", { class: "options", role: "group", "aria-label": "unit" });
@@ -65,10 +68,6 @@ export function build(root, data) {
     node.addEventListener("click", () => figure.set({ card }));
     return node;
   });
-  const views = make(panel, "div", { class: "views" });
-  const asks = make(make(views, "div"), "table");
-  const answers = make(make(views, "div"), "table");
-
   const chooser = make(make(panel, "label", { class: "choice" }, "sentence "), "select");
   data.sentences.forEach(({ source }, i) => make(chooser, "option", { value: i }, source));
   chooser.addEventListener("change", () => figure.set({ sentence: Number(chooser.value) }));
@@ -83,6 +82,10 @@ export function build(root, data) {
 
   const text = make(panel, "p", { class: "output", lang: "de" });
   const gloss = make(panel, "p", { class: "axis" });
+  const said = make(panel, "div");
+  const views = make(panel, "div", { class: "views" });
+  const asks = make(make(views, "div"), "table");
+  const answers = make(make(views, "div"), "table");
   figure.onChange(({ card, sentence }) => {
     const state = now();
     chosen.forEach((node, i) => node.setAttribute("aria-pressed", i === card));
@@ -96,7 +99,7 @@ export function build(root, data) {
     }
     gloss.textContent = `In English: ${state.gloss}`;
   });
-  figure.say(panel, () => {
+  figure.say(said, () => {
     const { unit, set, isTrained, given } = now();
     if (set === null) return `Unit ${unit} is as the network computes it.`;
     const value = set ? `has the value ${set} everywhere` : "is off";
