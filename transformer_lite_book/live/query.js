@@ -221,7 +221,7 @@ function tableOf(figure, parent, now) {
       make(row, "td", {}, format(dots[i], 1));
       make(row, "td", {}, format(scores[i], 1));
       const cell = make(row, "td", { class: "weight" }, `${format(weights[i], digitsOf(weights))} `);
-      make(cell, "span", { class: "bar", style: `width: ${(3 * weights[i]).toFixed(2)}em` });
+      make(cell, "span", { class: "bar", style: `display: block; width: ${(4 * weights[i]).toFixed(2)}em` });
     });
   });
 }
