@@ -45,7 +45,8 @@ pytestmark = pytest.mark.usefixtures("types_unchecked")
 def test_the_query_gets_the_weights_and_the_output_of_the_package(root, hot):
     torch.manual_seed(0)
     queries = [[1, 0, 1, 0], *(5 * torch.randn(20, 4)).tolist()]
-    states = [{"query": q, "root": root, "hot": hot, "width": 1} for q in queries]
+    fixed = {"root": root, "hot": hot, "width": 1, "wideRoot": not root}
+    states = [{"query": q, **fixed} for q in queries]
     found = run_javascript(
         "return given.states.map((state) => query.compute(state, given.data));",
         {"states": states, "data": DATA},
@@ -60,7 +61,7 @@ def test_the_query_gets_the_weights_and_the_output_of_the_package(root, hot):
     for one, output, row in zip(found, outputs, weights, strict=True):
         assert one["output"] == pytest.approx(output.tolist(), abs=1e-3)
         assert one["weights"] == pytest.approx(row.tolist(), abs=1e-6)
-    wide = (torch.tensor(RANDOM_DOTS).double() / (4 if root else 1)).softmax(-1)
+    wide = (torch.tensor(RANDOM_DOTS).double() / (1 if root else 4)).softmax(-1)
     assert found[0]["wideWeights"] == pytest.approx(wide[0].tolist(), abs=1e-6)
     largest, reaction = wide.amax(-1).mean().item(), (wide * (1 - wide)).mean().item()
     assert found[0]["wideLargest"] == pytest.approx(largest, abs=1e-6)
@@ -515,15 +516,15 @@ def test_the_still_picture_makes_room_for_the_figure(page):
 def test_every_control_obeys_the_keyboard(page):
     assert "73.11" in says(page)
     for name, key, share in [
-        ("q₁", "End", "100.00"),  # (12, 0, 1, 0)
-        ("q₁", "Home", "0.00"),
+        ("q₁", "End", "99.999"),  # (12, 0, 1, 0)
+        ("q₁", "Home", "0.001"),
     ]:
         page.get_by_label(name).focus()
         page.keyboard.press(key)
         assert f"{share}\N{NO-BREAK SPACE}% “cold”" in says(page)
     page.get_by_role("button", name="Reset").press("Enter")
     assert "73.11" in says(page)
-    page.get_by_label("divide by").press("Space")
+    page.get_by_label("divide by").first.press("Space")
     assert "88.08" in says(page)  # 4 and 2, not divided
     keys = page.locator("text.key")
     assert keys.all_text_contents() == ["key of cold", "key of tea"]
@@ -531,10 +532,15 @@ def test_every_control_obeys_the_keyboard(page):
     assert keys.first.text_content() == "key of cold and hot"
     assert says(page).count("46.83") == 2  # equal keys, equal weights
     wider = page.locator(".says").nth(1)
+    assert "With 64 components, divided" in wider.inner_text()
+    slider = page.get_by_role("slider", name="dₖ")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    page.get_by_role("button", name="About 60 %").press("Enter")
+    page.get_by_label("here, too").press("Space")
     assert "With 64 components, not divided" in wider.inner_text()
     mean = "over 2 queries, the largest of ten weights is 37\N{NO-BREAK SPACE}%"
     assert mean in wider.inner_text()  # 63 % and 10 %
-    page.get_by_role("slider", name="dₖ").press("ArrowLeft")
+    slider.press("ArrowLeft")
     assert "With 16 components" in wider.inner_text()
 
 

@@ -85,6 +85,17 @@ def from_copies(x, memory, look, read, think, norms):
     return x
 
 
+def forward_assigned(translator, sums, sentence):
+    """As trained again, but by an attribute that stays."""
+    texts = []
+    for one in sums:
+        old = one.forward
+        one.forward = lambda x, f, norm=one.norm: norm(f)
+        texts.append(translator.translate(sentence))
+        one.forward = old
+    return texts
+
+
 def norm_left_changed(translator, sums, sentence):
     texts = one_by_one(lambda x, f, norm: norm(f))(translator, sums, sentence)
     sums[0].norm.forward = lambda x: 0 * x
@@ -122,6 +133,7 @@ WRONG = {
         "the last not put back": last_stays,
         "a norm left changed": norm_left_changed,
         "the class left changed": class_left_changed,
+        "forward put back by an assignment": forward_assigned,
         "another sentence": lambda translator, sums, sentence: (
             one_by_one(lambda x, f, norm: norm(f))(translator, sums, "A black cat sleeps on the bed.")
         ),

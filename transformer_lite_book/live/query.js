@@ -8,13 +8,13 @@ import { dot, scaledDotProductAttention, softmax } from "../../transformer_lite/
 const LEFT = -2.6, RIGHT = 7.4, TOP = 4, BOTTOM = -6.4; // the part of the plane that is shown
 const UNIT = 36; // pixels
 
-export const START = { query: [1, 0, 1, 0], root: true, hot: false, width: 2 };
+export const START = { query: [1, 0, 1, 0], root: true, hot: false, width: 2, wideRoot: true };
 
 /* Everything that the figure shows, computed from its state.
    words  each with its name, key and value; the last one comes with "hot"
    wide   for each width, rows of dot products, each of a random query with ten random keys;
-          the first row is drawn, and the means are over all rows */
-export function compute({ query, root, hot, width }, { words, wide }) {
+          the first row is drawn, and the means are over all rows; it has its own root */
+export function compute({ query, root, hot, width, wideRoot }, { words, wide }) {
   const shown = hot ? words : words.slice(0, 2);
   const dots = shown.map(({ key }) => dot(query, key));
   const divisor = root ? Math.sqrt(query.length) : 1;
@@ -22,7 +22,7 @@ export function compute({ query, root, hot, width }, { words, wide }) {
     query, shown.map(({ key }) => key), shown.map(({ value }) => value), root
   );
   const { d_k, dots: random } = wide[width];
-  const wideWeights = random.map((row) => softmax(row.map((product) => product / (root ? Math.sqrt(d_k) : 1))));
+  const wideWeights = random.map((row) => softmax(row.map((product) => product / (wideRoot ? Math.sqrt(d_k) : 1))));
   return {
     words: shown,
     dots,
@@ -36,6 +36,9 @@ export function compute({ query, root, hot, width }, { words, wide }) {
     wideReaction: mean(wideWeights.flatMap((row) => [...row].map((weight) => weight * (1 - weight)))),
   };
 }
+
+/* Four digits of each weight, or five where four would show one of 0.99995 as 1. */
+const digitsOf = (weights) => (Math.max(...weights) > 0.999 ? 5 : 4);
 
 const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 
@@ -99,7 +102,9 @@ export function build(root, data) {
 
   make(
     side, "p", { class: "axis" },
-    "Moving the query along the thin line changes no weight. The weights react most where the band is strongest."
+    "You look at the plane that contains both keys. What the query has outside this plane changes no dot product. " +
+      "The numbers at the ends of the dashed lines are the dot products. Moving the query along the thin line changes " +
+      "no weight. The weights react most where the band is strongest."
   );
   tableOf(figure, side, now);
   const sliders = make(side, "div", { class: "sliders" });
@@ -117,7 +122,8 @@ export function build(root, data) {
   figure.reset(row);
   figure.say(root, () => {
     const { words, weights, output } = now();
-    const shares = words.map(({ name }, i) => `${format(100 * weights[i], 2)}\u00a0% “${name}”`);
+    const digits = digitsOf(weights) - 2;
+    const shares = words.map(({ name }, i) => `${format(100 * weights[i], digits)}\u00a0% “${name}”`);
     return `“tea” receives ${shares.join(", ")}. Together: ${vector(output)}.`;
   });
 
@@ -214,9 +220,8 @@ function tableOf(figure, parent, now) {
       make(row, "th", { scope: "row" }, name);
       make(row, "td", {}, format(dots[i], 1));
       make(row, "td", {}, format(scores[i], 1));
-      const cell = make(row, "td", { class: "weight" });
-      make(cell, "span", { class: "bar", style: `width: ${(4 * weights[i]).toFixed(2)}em` });
-      cell.append(` ${format(weights[i], 4)}`);
+      const cell = make(row, "td", { class: "weight" }, `${format(weights[i], digitsOf(weights))} `);
+      make(cell, "span", { class: "bar", style: `display: block; width: ${(4 * weights[i]).toFixed(2)}em` });
     });
   });
 }
@@ -246,19 +251,12 @@ function doTasks(figure, parent, now) {
 
 function wider(figure, parent, { wide }, now) {
   make(parent, "p", { class: "axis" }, "A random query and ten random keys, of more components; the bars are the weights:");
-  const row = make(parent, "div", { class: "controls" });
-  figure.slider(row, "dₖ", {
-    min: 0, max: wide.length - 1,
-    get: ({ width }) => width,
-    set: (width) => ({ width }),
-    shown: (width) => String(wide[width].d_k),
-  });
   const bars = make(parent, "div", { class: "bars", "aria-hidden": "true" });
   const nodes = wide[0].dots[0].map(() => make(make(bars, "span"), "i"));
-  figure.say(parent, ({ root }) => {
+  figure.say(parent, ({ wideRoot }) => {
     const { d_k, wideLargest, wideReaction } = now();
     return (
-      `With ${d_k} components, ${root ? "divided by their root" : "not divided"}: on average over ` +
+      `With ${d_k} components, ${wideRoot ? "divided by their root" : "not divided"}: on average over ` +
       `${wide[0].dots.length} queries, the largest of ten weights is ${format(100 * wideLargest, 0)}\u00a0%, ` +
       `and a weight changes by ${format(wideReaction, 3)} times a small change of its score.`
     );
@@ -268,4 +266,19 @@ function wider(figure, parent, { wide }, now) {
       nodes[i].style.height = `${Math.max(100 * weight, 1).toFixed(1)}%`;
     });
   });
+  predict(parent, {
+    question: "With 1,024 components and without the root, how large is the largest of the ten weights, on average?",
+    options: ["About 33 %", "About 60 %", "About 96 %"],
+    answer: "About 96 %",
+    because: "Move dₖ to 1024 and take the root away. Then choose a smaller dₖ.",
+  }, () => (panel.hidden = false));
+  const panel = make(parent, "div", { hidden: "" });
+  const row = make(panel, "div", { class: "controls" });
+  figure.slider(row, "dₖ", {
+    min: 0, max: wide.length - 1,
+    get: ({ width }) => width,
+    set: (width) => ({ width }),
+    shown: (width) => String(wide[width].d_k),
+  });
+  figure.toggle(row, "divide by √dₖ here, too", "wideRoot");
 }

@@ -29,7 +29,7 @@ export function build(root, data) {
   const now = () => compute(figure.state, data);
 
   predict(root, {
-    question: "The encoder normalizes r · x + Sublayer(x), with r = 1. You lower r. Where does the German sentence change first?",
+    question: "The encoder normalizes r · x + Sublayer(x), with r = 1. You lower r. At which r does the German sentence first change?",
     options: ["At once, at 0.95", "Near 0.75", "Not before 0.5"],
     answer: "Not before 0.5",
     because: "Move the slider and see how the sentence ends.",
@@ -69,7 +69,7 @@ export function build(root, data) {
     const changed = words.filter(({ isNew }) => isNew).length;
     return (
       `With r = ${format(r, 2)}, the tokens' own share at the top is ${format(share, 2)}, and ` +
-      `${changed ? `${changed} of ${words.length} words are other ones` : "no word has changed"}.`
+      `${changed ? `${changed} of ${words.length} words are new` : "no word has changed"}.`
     );
   });
   make(note, "p", {},
