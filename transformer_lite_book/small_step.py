@@ -178,18 +178,17 @@ def compare_translations(
         assert translator.translate(sentence) == german
 
 
+def own_part(tensor: Tensor, axis: int, processes: Processes) -> nn.Parameter:
+    """Return this process's part of a tensor that is divided along an axis."""
+    parts = tensor.detach().chunk(processes.world_size, axis)
+    return nn.Parameter(parts[processes.rank].clone())
+
+
 def share_feed_forward(layer: FeedForward, processes: Processes) -> None:
     """Leave this process its part of the inner units; the others' outputs are added."""
-
-    def part(tensor: Tensor, axis: int) -> nn.Parameter:
-        parts = tensor.detach().chunk(processes.world_size, axis)
-        return nn.Parameter(parts[processes.rank].clone())
-
-    layer.w_1.weight, layer.w_1.bias = (
-        part(layer.w_1.weight, 0),
-        part(layer.w_1.bias, 0),
-    )
-    layer.w_2.weight = part(layer.w_2.weight, 1)
+    layer.w_1.weight = own_part(layer.w_1.weight, 0, processes)
+    layer.w_1.bias = own_part(layer.w_1.bias, 0, processes)
+    layer.w_2.weight = own_part(layer.w_2.weight, 1, processes)
     if processes.rank > 0:  # a bias behind the sum is added once
         nn.init.zeros_(layer.w_2.bias)
     layer.w_2.register_forward_hook(lambda *given: processes.all_reduce(given[-1]))

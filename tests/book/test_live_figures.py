@@ -379,6 +379,7 @@ def test_a_unit_is_turned_by_keyboard_after_a_guess(phone):
 
 CARDS = {
     "parameters": 70,
+    "output": 0.5,
     "buckets": [20, 60, 200],
     "gpus": [{"name": "slow", "flops": 1e3, "source": "it is said"}] * 2,
     "links": [{"name": "thin", "bytes": 1.75, "source": "it is said"}] * 3,
@@ -397,9 +398,10 @@ def test_cards_wait_for_what_cannot_be_sent_early():
     assert eight["alone"] == one["end"] == 6 * 70 * 8_000 / 1e3
     assert (one["speedUp"], one["send"]) == (1, 0)
     # A byte takes 2 · 7/8 / 1.75 = 1 second; each GPU computes 420, of which 140 are
-    # the forward pass. A quarter of the early bytes is ready after a quarter of 280.
-    assert [b["ready"] for b in eight["buckets"]] == pytest.approx([210, 420, 420])
-    assert [b["end"] for b in eight["buckets"]] == pytest.approx([230, 480, 680])
+    # the forward pass and 140 the output's backward pass. A quarter of the early bytes
+    # is ready after a quarter of the other 140.
+    assert [b["ready"] for b in eight["buckets"]] == pytest.approx([315, 420, 420])
+    assert [b["end"] for b in eight["buckets"]] == pytest.approx([335, 480, 680])
     assert eight["speedUp"] == pytest.approx(3360 / 680)
     assert late["end"] == pytest.approx(420 + 280)
     assert eight["enough"] == pytest.approx(1e3)

@@ -1,20 +1,35 @@
 """Wrong answers on why eight GPUs are not eight times faster, by check and mistake.
 
-Two other processes run each answer; `torch`, `dist` and `math` are found there.
+Two other processes run each answer but the first; `torch` and `dist` are found there.
 """
 # ruff: noqa: F821
 
-
-def first_alone(parameter):
-    """The first process waits for the other, which does not come."""
-    if dist.get_rank() == 0:
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= 2
+import math
 
 
-def other_order(parameter):
-    """Each process waits for a message of the other."""
-    dist.recv(parameter.grad, src=1 - dist.get_rank())
+def enough_with(change):
+    """The right answer after a change to its seconds for a token, or to its result.
+
+    `paid` is what a GPU may wait for each of its tokens, `hidden` what the token hides;
+    `ring` is the link's time for a weight.
+    """
+
+    def enough_for(times, gpus, flops, speed, layers, matrix):
+        paid = (gpus / times - 1) * 6 * (layers + matrix) / flops
+        hidden, ring = 4 * layers / flops, 2 * (gpus - 1) / gpus * 4 / speed
+        late = ring * matrix / paid
+        partly = ring * (layers + matrix) / (paid + hidden)
+        names = dict(locals(), either=max(late, partly))
+        return change(**{k: v for k, v in names.items() if k != "change"})
+
+    return enough_for
+
+
+def searched_badly(times, gpus, flops, speed, layers, matrix):
+    """Steps that are far too wide."""
+    right = enough_with(lambda either, gpus, **_: gpus * either)
+    exact = right(times, gpus, flops, speed, layers, matrix)
+    return 2 ** math.ceil(math.log2(exact))
 
 
 def local_norm(own, longest):
@@ -94,13 +109,47 @@ def all_heads(heads, w_o, rank):
 
 
 WRONG = {
-    "check_average": {
-        "the parameter": lambda parameter: dist.all_reduce(parameter),
-        "the sum": lambda parameter: dist.all_reduce(parameter.grad),
-        "nothing": lambda parameter: None,
-        "halves, not summed": lambda parameter: parameter.grad.div_(2),
-        "one process alone": first_alone,
-        "both wait": other_order,
+    "check_enough": {
+        "tokens of one GPU": enough_with(lambda either, **_: either),
+        "nothing hides": enough_with(
+            lambda gpus, ring, layers, matrix, paid, **_: (
+                gpus * ring * (layers + matrix) / paid
+            )
+        ),
+        "the matrix hides, too": enough_with(lambda gpus, partly, **_: gpus * partly),
+        "all layers hide": enough_with(lambda gpus, late, **_: gpus * late),
+        "no sum of the matrix": enough_with(
+            lambda gpus, ring, layers, paid, hidden, **_: (
+                gpus * ring * layers / (paid + hidden)
+            )
+        ),
+        "all computing hides": enough_with(
+            lambda gpus, late, ring, layers, matrix, paid, flops, **_: (
+                gpus
+                * max(
+                    late,
+                    ring * (layers + matrix) / (paid + 6 * (layers + matrix) / flops),
+                )
+            )
+        ),
+        "the output's backward pass hides, too": enough_with(
+            lambda gpus, late, ring, layers, matrix, paid, flops, **_: (
+                gpus
+                * max(
+                    late,
+                    ring * (layers + matrix) / (paid + 4 * (layers + matrix) / flops),
+                )
+            )
+        ),
+        "each GPU sends all": enough_with(
+            lambda gpus, either, **_: gpus**2 / (gpus - 1) * either
+        ),
+        "one way round": enough_with(lambda gpus, either, **_: gpus * either / 2),
+        "as By hand has it": enough_with(
+            lambda gpus, ring, flops, **_: gpus * ring * flops / 4
+        ),
+        "too coarse a search": searched_badly,
+        "nothing": lambda times, gpus, flops, speed, layers, matrix: None,
     },
     "check_clip": {
         "norm of a part": local_norm,

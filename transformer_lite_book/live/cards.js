@@ -6,8 +6,9 @@ import { Figure, format, predict } from "./live.js";
 
 export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true };
 
-/* When everything happens, in seconds. A bucket is ready when its share of the backward
-   pass is over, the last one at the end; the link sends one after the other. */
+/* When everything happens, in seconds. The backward pass begins with the tied matrix as
+   output, which completes no gradient. A bucket is ready when its share of the rest is
+   over, the last one at the end; the link sends one after the other. */
 export function compute({ gpu, link, cards, tokens, overlap }, data) {
   const { flops } = data.gpus[gpu];
   const { bytes } = data.links[link];
@@ -15,6 +16,7 @@ export function compute({ gpu, link, cards, tokens, overlap }, data) {
   const alone = (6 * data.parameters * tokens) / flops;
   const forward = alone / cards / 3;
   const computed = alone / cards;
+  const layers = forward + data.output * (computed - forward); // their backward pass begins
   const ring = (2 * (cards - 1)) / cards / bytes; // seconds for a byte
   const early = data.buckets.slice(0, -1);
   const before = early.reduce((sum, size) => sum + size, 0);
@@ -23,7 +25,7 @@ export function compute({ gpu, link, cards, tokens, overlap }, data) {
   const buckets = data.buckets.map((size, i) => {
     gone += size;
     const share = i < early.length ? gone / before : 1;
-    const ready = overlap ? forward + share * (computed - forward) : computed;
+    const ready = overlap ? layers + share * (computed - layers) : computed;
     const begin = Math.max(ready, free);
     free = begin + size * ring;
     return { ready, begin, end: free };
