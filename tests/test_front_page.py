@@ -22,3 +22,9 @@ def test_models_of_the_package_give_the_translations_that_are_shown(name):
     assert len(sources) == 3
     model = Translator.load(name)
     assert model.translate(sources) == list(translations)
+
+
+def test_the_box_holds_the_sentence_whose_translation_is_shown():
+    source, translation = re.search(r"write: \*(.+)\*\\\n.+\*\*(.+)\*\*", PAGE).groups()
+    assert f'value="{source}"' in PAGE
+    assert Translator.load("tatoeba_en_de_wide").translate(source) == translation
