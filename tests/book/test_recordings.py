@@ -170,3 +170,8 @@ def test_the_stored_memory_of_a_step_is_predicted_and_found(name, config):
         predicted = step_memory(Transformer(config), 3125)
     assert stored["predicted"] == predicted._asdict()
     assert stored["tracked"]["Total"] == pytest.approx(sum(predicted), rel=0.01)
+
+
+def test_the_parser_beats_the_grammar_counted_from_the_same_trees():
+    f1 = {name: one["f1"] for name, one in recordings.grammar_scores().items()}
+    assert f1["as_it_is"] < f1["annotated"] < f1["parser_test"] < f1["parser_beam_4"]
