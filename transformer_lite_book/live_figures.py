@@ -25,6 +25,7 @@ MODULES = {
     "transplant": (),
     "unit": (),
     "cards": (),
+    "triangle": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"

@@ -429,6 +429,60 @@ def test_cards_are_counted_by_keyboard_after_a_guess(phone):
     assert "none is measured" in phone.locator(".live-figure").inner_text()
 
 
+def triangle_data():
+    """What 3.2.3 gives its live figure, for three rows."""
+    reads, others = ["BOS", "Ich", "habe"], ["BOS", "Wir", "hatte"]
+    masked = [[["Ich", 91, 0], ["habe", 58, 0], ["jemanden", 96, 0]]]
+    masked += [[["Ich", 91, 0], ["haben", 70, 9.5], ["jemanden", 80, 4]]]
+    masked += [[["Ich", 91, 0], ["habe", 58, 0], ["ein", 40, 7]]]
+    full = [[[".", 82, 0], ["habe", 27, 0], [".", 35, 0]]]
+    full += [[[".", 80, 1], ["haben", 30, 6], [".", 30, 2]]]
+    full += [[[".", 80, 2], ["habe", 20, 3], ["ein", 30, 4]]]
+    answers = ["Ich", "habe", "jemanden"]
+    tables = [masked, full]
+    return {"reads": reads, "answers": answers, "others": others, "tables": tables}
+
+
+def test_a_changed_token_moves_the_rows_that_may_read_it():
+    states = [{"masked": True, "changed": changed} for changed in (0, 1, 2)]
+    states += [{"masked": False, "changed": changed} for changed in (0, 2)]
+    found = run_javascript(
+        "return given.states.map((state) => triangle.compute(state, given.data));",
+        {"states": states, "data": triangle_data()},
+        [SOURCES / "triangle.js"],
+    )
+    assert [one["right"] for one in found] == [3, 2, 2, 1, 1]
+    assert [one["moved"] for one in found] == [[], [2, 3], [3], [], [1, 2, 3]]
+    reads = [row["reads"] for row in found[2]["rows"]]
+    assert reads == ["BOS", "Ich", "hatte"]
+
+
+def test_the_triangle_is_taken_off_by_keyboard_after_a_guess(browser):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content(live_figure("triangle", triangle_data()).data)
+    slider = page.get_by_role("slider", name="step")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    page.get_by_role("button", name="Tell me").press("Enter")
+    says = page.locator(".says")
+    assert "Step 3 sends 1 query to 3 keys and writes “jemanden”" in says.inner_text()
+    slider.focus()
+    page.keyboard.press("Home")
+    assert "Step 1 sends 1 query to 1 key and writes “Ich”" in says.inner_text()
+    assert page.locator(".hidden-key").count() == 3
+    page.get_by_role("combobox").select_option("2")
+    assert "moves row 3." in says.inner_text()
+    page.get_by_role("checkbox").press("Space")
+    assert page.locator(".hidden-key").count() == 0
+    assert "moves all rows" in says.inner_text()
+    page.get_by_role("combobox").select_option("0")
+    assert "Of 3 rows, 1 is right" in says.inner_text()
+    page.get_by_role("button", name="Reset").press("Enter")
+    assert "Of 3 rows, 3 are right" in says.inner_text()
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+    page.close()
+
+
 @pytest.mark.parametrize(
     ("old", "now", "new"),
     [

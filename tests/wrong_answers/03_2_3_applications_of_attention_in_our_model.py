@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch.nn import functional as F
 
 
 def same_text(document):
@@ -18,15 +19,28 @@ def share(words, pads, gap):
     return pads * math.exp(-gap) / (words + pads * math.exp(-gap))
 
 
+def one_step(x, past, w_q, w_k, w_v, itself=True, order=1, **options):
+    newest = x @ w_k, x @ w_v
+    keys, values = (torch.cat(pair[::order]) for pair in zip(past, newest, strict=True))
+    read = (keys, values) if itself else past
+    output = F.scaled_dot_product_attention(x @ w_q, *read, **options)
+    return output, (keys, values)
+
+
 # fmt: off
 WRONG = {
-    "check_afterwards": {
-        "returns nothing": lambda w, may: None,
-        "is complex": lambda w, may: w * may / (w * may).sum(-1, keepdim=True) + 5j,
-        "does not mask": lambda w, may: w,
-        "hides without sharing anew": lambda w, may: w * may,
-        "takes a softmax of what is left": lambda w, may: (w * may).softmax(-1),
-        "divides by one sum for all": lambda w, may: w * may / (w * may).sum(),
+    "check_one_step": {
+        "returns nothing": lambda x, past, *w: None,
+        "does not return the past": lambda *given: one_step(*given)[0],
+        "does not read itself": lambda *given: one_step(*given, itself=False),
+        "keeps no past": lambda x, past, *w: one_step(x, [p[:0] for p in past], *w),
+        "does not grow its past": lambda x, past, *w: (one_step(x, past, *w)[0], past),
+        "uses the flag is_causal": lambda *given: one_step(*given, is_causal=True),
+        "does not scale": lambda *given: one_step(*given, scale=1.0),
+        "puts the newest first": lambda x, past, *w: one_step(x, past, *w, order=-1),
+        "takes the keys as values": lambda x, past, w_q, w_k, w_v: one_step(x, past, w_q, w_k, w_k),
+        "is complex": lambda *given: (one_step(*given)[0] + 5j, one_step(*given)[1]),
+        "gives a list as the past": lambda *given: (one_step(*given)[0], [*one_step(*given)[1]]),
     },
     "check_packed": {
         "is a list": lambda d: (same_text(d) & past(d)).tolist(),

@@ -1,18 +1,14 @@
 """Wrong answers to the exercises of 3.5, by check and by mistake."""
 
-import math
-
 import torch
 
 
-def wave_number(positions, d_model):
-    """The pair, not yet a whole number, whose wavelength is so many positions."""
-    return math.log(positions / (2 * math.pi)) / math.log(10_000) * d_model / 2
-
-
-def slow_enough(pair, d_model):
-    """The pair if the table has it."""
-    return pair if pair < d_model // 2 else None
+def read_both(sums, embeddings, table, centre=True, rest=True):
+    """The exercise's answer with something left out."""
+    mean = embeddings.mean(dim=0) if centre else 0
+    pos = torch.cdist(sums - mean, table).argmin(dim=1)
+    word = torch.cdist(sums - (table[pos] if rest else 0), embeddings).argmin(dim=1)
+    return word, pos
 
 
 def turned(x, *, layout="halves", sign=1, power=None, first_position=0):
@@ -37,14 +33,16 @@ def quarter_turns(d_model, pairs, sign=1):
 
 # fmt: off
 WRONG = {
-    "check_pair": {
-        "a pair below 0 for few positions": lambda n, d: slow_enough(math.ceil(wave_number(n, d)), d),
-        "a pair that the table does not have": lambda n, d: max(0, math.ceil(wave_number(n, d))),
-        "the last pair where none is slow enough": lambda n, d: min(max(0, math.ceil(wave_number(n, d))), d // 2 - 1),
-        "the channel": lambda n, d: slow_enough(2 * max(0, math.ceil(wave_number(n, d))), d),
-        "for one width": lambda n, d: slow_enough(max(0, math.ceil(wave_number(n, 512))), 512),
-        "rounded to the nearest pair": lambda n, d: slow_enough(max(0, round(wave_number(n, d))), d),
-        "a list": lambda n, d: [n, d],
+    "check_read": {
+        "does not centre": lambda *given: read_both(*given, centre=False),
+        "the positions first": lambda *given: read_both(*given)[::-1],
+        "the largest dot product with the embeddings": lambda s, e, t: ((s @ e.T).argmin(1), read_both(s, e, t)[1]),
+        "the largest dot product with the table": lambda s, e, t: (read_both(s, e, t)[0], (s @ t.T).argmax(1)),
+        "one tensor": lambda *given: torch.stack(read_both(*given)),
+        "lists": lambda *given: tuple(part.tolist() for part in read_both(*given)),
+        "the words' vectors": lambda s, e, t: (e[read_both(s, e, t)[0]], read_both(s, e, t)[1]),
+        "one position for all": lambda s, e, t: (read_both(s, e, t)[0], 0 * read_both(s, e, t)[1]),
+        "numbers that are not whole": lambda *given: tuple(part.float() for part in read_both(*given)),
     },
     "check_rope": {
         "the paper's layout": lambda x: turned(x, layout="interleaved"),
