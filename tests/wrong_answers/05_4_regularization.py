@@ -170,5 +170,16 @@ WRONG = {
             -gradient(of_the_authors)(scores, labels, epsilon, pad_id)
         ),
     },
+    "check_limits": {
+        "nothing": lambda vocab: None,
+        "one number": lambda vocab: vocab,
+        "a winner needs one half": lambda vocab: (2, 2),
+        "no limit": lambda vocab: (float("inf"), 2),
+        "one word fewer": lambda vocab: (vocab - 1, 2),
+        "the wrong can be certain": lambda vocab: (vocab, 1),
+        "both guess": lambda vocab: (vocab, vocab),
+        "the other way round": lambda vocab: (2, vocab),
+        "an infinite second": lambda vocab: (vocab, float("inf")),
+    },
 }
 # fmt: on
