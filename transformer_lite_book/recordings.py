@@ -37,6 +37,8 @@ SAME_RUN = FOLDER / "same_run.json"
 """Written by results/same_run.py."""
 STEP_MEMORY = FOLDER / "step_memory.json"
 """Written by results/step_memory.py."""
+GRAMMAR = FOLDER / "grammar.json"
+"""Written by results/grammar.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -114,6 +116,16 @@ def runs_that_differ() -> dict[str, Any]:
 def memory_of_steps() -> dict[str, dict[str, Any]]:
     """Return the bytes of a step of base and big, predicted and tracked, by part."""
     return json.loads(STEP_MEMORY.read_text(encoding="utf-8"))["models"]
+
+
+def grammar_scores() -> dict[str, dict[str, float]]:
+    """Return the scores of two grammars and of our parser on the same 1,000 sentences.
+
+    "as_it_is" is the grammar of the training trees, "annotated" one with parents and
+    less context; "parser_test" is our parser's greedy output, "parser_beam_4" that of a
+    beam.
+    """
+    return json.loads(GRAMMAR.read_text(encoding="utf-8"))["scores"]
 
 
 def _stored(kind: str, name: str) -> Any:
