@@ -387,10 +387,11 @@ CARDS = {
 
 
 def test_cards_wait_for_what_cannot_be_sent_early():
-    shared = {"gpu": 0, "link": 0, "tokens": 8_000, "overlap": True}
+    shared = {"gpu": 0, "link": 0, "tokens": 8_000, "overlap": True, "half": False}
     states = [shared | {"cards": 8}, shared | {"cards": 1}]
     states += [shared | {"cards": 8, "overlap": False}]
-    eight, one, late = run_javascript(
+    states += [shared | {"cards": 8, "half": True}]
+    eight, one, late, half = run_javascript(
         "return given.states.map((state) => cards.compute(state, given.data));",
         {"states": states, "data": CARDS},
         [SOURCES / "cards.js"],
@@ -405,6 +406,9 @@ def test_cards_wait_for_what_cannot_be_sent_early():
     assert eight["speedUp"] == pytest.approx(3360 / 680)
     assert late["end"] == pytest.approx(420 + 280)
     assert eight["enough"] == pytest.approx(1e3)
+    # In bf16, a bucket has half of the bytes.
+    assert [b["end"] for b in half["buckets"]] == pytest.approx([325, 450, 550])
+    assert half["enough"] == pytest.approx(500)
 
 
 def test_cards_are_counted_by_keyboard_after_a_guess(phone):
@@ -416,11 +420,18 @@ def test_cards_are_counted_by_keyboard_after_a_guess(phone):
     says = phone.locator(".says")
     assert says.inner_text().startswith("Computed: 8 GPUs are ")
     slider.press("Home")
-    assert "1 GPU is 1.0 times as fast" in says.inner_text()
+    assert says.inner_text() == "One GPU has nothing to sum."
+    assert "the link has nothing to sum" in phone.locator(".live-figure").inner_text()
     slider.press("End")
     before = says.inner_text()
-    phone.get_by_role("slider", name="tokens").press("End")
+    tokens = phone.get_by_role("slider", name="tokens")
+    tokens.press("ArrowRight")
+    tokens.press("ArrowRight")
+    assert tokens.get_attribute("aria-valuetext") == "75,000"
     assert says.inner_text() != before
+    in_fp32 = says.inner_text()
+    phone.get_by_label("gradients in bf16").press("Space")
+    assert says.inner_text() != in_fp32
     phone.get_by_label("send during").press("Space")
     phone.get_by_role("combobox", name="GPU").select_option("1")
     phone.get_by_role("combobox", name="link").select_option("0")

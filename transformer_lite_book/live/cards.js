@@ -4,12 +4,12 @@
 import { make } from "../../transformer_lite/page/dom.js";
 import { Figure, format, predict } from "./live.js";
 
-export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true };
+export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true, half: false };
 
 /* When everything happens, in seconds. The backward pass begins with the tied matrix as
    output, which completes no gradient. A bucket is ready when its share of the rest is
    over, the last one at the end; the link sends one after the other. */
-export function compute({ gpu, link, cards, tokens, overlap }, data) {
+export function compute({ gpu, link, cards, tokens, overlap, half }, data) {
   const { flops } = data.gpus[gpu];
   const { bytes } = data.links[link];
   const perCard = tokens / cards;
@@ -17,7 +17,8 @@ export function compute({ gpu, link, cards, tokens, overlap }, data) {
   const forward = alone / cards / 3;
   const computed = alone / cards;
   const layers = forward + data.output * (computed - forward); // their backward pass begins
-  const ring = (2 * (cards - 1)) / cards / bytes; // seconds for a byte
+  // Seconds for a byte of fp32; in bf16, a gradient has half of the bytes.
+  const ring = ((2 * (cards - 1)) / cards / bytes) * (half ? 0.5 : 1);
   const early = data.buckets.slice(0, -1);
   const before = early.reduce((sum, size) => sum + size, 0);
   let gone = 0;
@@ -41,7 +42,7 @@ export function compute({ gpu, link, cards, tokens, overlap }, data) {
     send,
     end,
     speedUp: alone / end,
-    enough: ring * flops, // tokens on a card that hide all but the last two buckets
+    enough: ring * flops, // tokens on a card that hide the layers' sum, by the rule
   };
 }
 
@@ -77,13 +78,14 @@ export function build(root, data) {
     shown: (cards) => format(cards, 0),
   });
   figure.slider(sliders, "tokens a step", {
-    min: 0, max: 5,
-    get: ({ tokens }) => Math.log2(tokens / 25000),
-    set: (power) => ({ tokens: 25000 * 2 ** power }),
-    shown: (power) => number(25000 * 2 ** power),
+    min: 25000, max: 400000, step: 25000,
+    get: ({ tokens }) => tokens,
+    set: (tokens) => ({ tokens }),
+    shown: number,
   });
   const last = make(panel, "div", { class: "controls" });
   figure.toggle(last, "send during the backward pass", "overlap");
+  figure.toggle(last, "gradients in bf16", "half");
   figure.reset(last);
 
   const lanes = make(panel, "div", { "aria-hidden": "true" });
@@ -108,18 +110,17 @@ export function build(root, data) {
     ]);
     const sends = cards > 1 ? buckets : [];
     lane(
-      `the link sums ${sends.length} buckets, the one with the tied matrix last; all is over after ${milliseconds(end)} ms`,
+      cards === 1 ? "the link has nothing to sum"
+        : `the link sums ${sends.length} buckets, the one with the tied matrix last; all is over after ${milliseconds(end)} ms`,
       sends.map(({ begin, end: to }, i) => [
         begin, to, `background: var(${i === sends.length - 1 ? "--query" : "--value"})`,
       ]),
     );
   });
   figure.say(panel, ({ cards }) => {
+    if (cards === 1) return "One GPU has nothing to sum.";
     const { speedUp, perCard, enough } = now();
-    const cause = cards === 1
-      ? "One GPU has nothing to sum."
-      : `Each has ${number(perCard)} tokens; to hide all but the last two buckets it would need ${number(enough)}.`;
-    return `Computed: ${cards} GPU${cards > 1 ? "s are" : " is"} ${format(speedUp, 1)} times as fast as one. ${cause}`;
+    return `Computed: ${cards} GPUs are ${format(speedUp, 1)} times as fast as one. Each has ${number(perCard)} tokens; the rule (By hand) asks for ${number(enough)}.`;
   });
   const source = make(panel, "p", {});
   figure.onChange(({ gpu, link }) => {
