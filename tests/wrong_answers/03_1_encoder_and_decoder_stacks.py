@@ -102,6 +102,13 @@ def norm_left_changed(translator, sums, sentence):
     return texts
 
 
+def epsilon_left_changed(translator, sums, sentence):
+    texts = one_by_one(lambda x, f, norm: norm(f))(translator, sums, sentence)
+    for one in sums:
+        one.norm.eps = 1e-3
+    return texts
+
+
 def class_left_changed(translator, sums, sentence):
     texts = one_by_one(lambda x, f, norm: norm(f))(translator, sums, sentence)
     type(sums[0]).forward = lambda self, x, f: self.norm(f)
@@ -133,6 +140,7 @@ WRONG = {
         "the last not put back": last_stays,
         "a norm left changed": norm_left_changed,
         "the class left changed": class_left_changed,
+        "an epsilon left changed": epsilon_left_changed,
         "forward put back by an assignment": forward_assigned,
         "another sentence": lambda translator, sums, sentence: (
             one_by_one(lambda x, f, norm: norm(f))(translator, sums, "A black cat sleeps on the bed.")
@@ -163,6 +171,15 @@ WRONG = {
         "a fourth norm": lambda x, memory, look, read, think, norms: norms[3](x),
         "the memory normalized": pre_norm_layer_with(
             read=lambda x, norm, memory, attend: x + attend(norm(x), norm(memory))
+        ),
+        "norm after the sub-layer": lambda x, memory, look, read, think, norms: (
+            lambda x: (lambda x: x + norms[2](think(x)))(x + norms[1](read(x, memory)))
+        )(x + norms[0](look(x, x))),
+        "the query not normalized": pre_norm_layer_with(
+            read=lambda x, norm, memory, attend: x + attend(x, memory)
+        ),
+        "the query of self-attention not normalized": pre_norm_layer_with(
+            look=lambda x, y, attend: x + attend(x, y)
         ),
         "keys not normalized": pre_norm_layer_with(look=lambda x, y, attend: x + attend(y, x)),
     },

@@ -102,6 +102,21 @@ def as_wide_as_shares(module, query, memory, removed):
     return copied(query, memory)
 
 
+def spoiling(spoil):
+    """Right, but changes what it was given afterwards."""
+
+    def candidate(module, query, memory, removed):
+        output = without(columns_zeroed(lambda h, r: r))(module, query, memory, removed)
+        spoil(module, query, memory)
+        return output
+
+    return candidate
+
+
+def another_w_q(module, query, memory):
+    module.w_q.weight = torch.nn.Parameter(module.w_q.weight.detach().clone())
+
+
 # fmt: off
 WRONG = {
     "check_without": {
@@ -121,6 +136,11 @@ WRONG = {
         "only the removed heads": before_w_o(keep_only),
         "heads as wide in W^O as keys": as_wide_as_keys,
         "heads as wide in W^O as a share of d_model": as_wide_as_shares,
+        "erases the query": spoiling(lambda module, query, memory: query.zero_()),
+        "changes the memory": spoiling(lambda module, query, memory: memory.add_(1)),
+        "leaves the module in eval mode": spoiling(lambda module, query, memory: module.eval()),
+        "freezes the module": spoiling(lambda module, query, memory: module.requires_grad_(False)),
+        "another parameter for the queries": spoiling(another_w_q),
         "freezes W^O": lambda module, *rest: (
             module.w_o.weight.requires_grad_(False),
             without(columns_zeroed(lambda h, r: r))(module, *rest),
@@ -131,6 +151,7 @@ WRONG = {
         "as many groups as heads": lambda d, h, g, k, v: 2 * d * h * (k + v),
         "groups for the queries, too": lambda d, h, g, k, v: 2 * d * g * (k + v),
         "a float": lambda d, h, g, k, v: (h + g) * (k + v) * d / 1,
+        "d_k for d_v": lambda d, h, g, k, v: 2 * d * (h + g) * k,
         "no W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v)),
         "as many sets as heads in a group": lambda d, h, g, k, v: d * (h * k + h // g * (k + v) + h * v),
         "one head's W^O": lambda d, h, g, k, v: d * (h * k + g * (k + v) + v),
@@ -156,6 +177,7 @@ WRONG = {
         "the smallest key only": lambda keys: [keys.index(min(keys))],
         "counted from 1": lambda keys: sorted({keys.index(min(keys)) + 1, keys.index(max(keys)) + 1}),
         "a query of 0, too": lambda keys: sorted({0, keys.index(min(keys)), keys.index(max(keys))}),
+        "text": lambda keys: ["0", "1"],
         "the keys themselves": lambda keys: sorted({min(keys), max(keys)}),
         "True and False": lambda keys: [
             bool(i) if i < 2 else i

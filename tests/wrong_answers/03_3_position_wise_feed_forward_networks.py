@@ -158,6 +158,25 @@ def best(values, labels, score, least=0.7, number=False):
     return found if scores[found] >= least else "no one question"
 
 
+def with_limit(least):
+    return lambda values, labels: best(values, labels, lead, least)
+
+
+def of_strongest(which):
+    """Leads of other places than the ten strongest."""
+
+    def score(values, fits):
+        return share(fits[which(values)]) - share(fits)
+
+    return lambda values, labels: best(values, labels, score)
+
+
+def lead_of_ten_over_others(values, fits):
+    others = torch.ones_like(fits)
+    others[values.topk(10).indices] = False
+    return at_ten(values, fits) - share(fits[others])
+
+
 # fmt: off
 WRONG = {
     "check_absolute": {
@@ -195,6 +214,14 @@ WRONG = {
         "the ten first places": lambda values, labels: best(values, labels, lambda v, f: share(f[:10]) - share(f)),
         "the strongest place alone": lambda values, labels: best(values, labels, lambda v, f: float(f[v.argmax()]) - share(f)),
         "the mean value": lambda values, labels: best(values, labels, lambda v, f: (v[f].mean() - v.mean()).item()),
+        **{f"a limit of {least}": with_limit(least) for least in (0.651, 0.66, 0.68, 0.72, 0.75, 0.76)},
+        **{f"the {n} strongest": of_strongest(lambda values, n=n: values.topk(n).indices) for n in (5, 8, 9)},
+        "the strongest twentieth": of_strongest(lambda values: values.topk(len(values) // 20).indices),
+        "the strongest quarter of those that fire": of_strongest(
+            lambda values: values.topk(int((values > 0).sum()) // 4).indices
+        ),
+        "above half the maximum": of_strongest(lambda values: values > values.max() / 2),
+        "the share of all but the ten": lambda values, labels: best(values, labels, lead_of_ten_over_others),
         "the other places' share": lambda values, labels: best(values, labels, lambda v, f: at_ten(v, f) - share(f[v <= 0])),
         "the first question": lambda values, labels: next(iter(labels)),
         "the last question": lambda values, labels: [*labels][-1],
@@ -224,6 +251,10 @@ WRONG = {
         "nothing": lambda translator, sentence, unit, value: None,
         "leaves its hook": by_hook(set_unit, keep=True),
         "leaves its function": left_switched_on,
+        "left in training mode": lambda translator, *given: (
+            by_hook(set_unit)(translator, *given),
+            translator.model.train(),
+        )[0],
     },
 }
 # fmt: on

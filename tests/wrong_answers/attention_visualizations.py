@@ -1,5 +1,7 @@
 """Wrong answers to the exercises on the attention visualizations, by check."""
 
+import torch
+
 
 def change(weights, other, value, w_o):
     """The right answer."""
@@ -71,6 +73,11 @@ def moved(model, layer, head, donor, receiver, *, mistake=""):
             hook.remove()
     if mistake == "training":
         model.train()
+    if mistake == "frozen":
+        model.requires_grad_(False)
+    if mistake == "method":
+        usual_way = attention.attend
+        attention.attend = lambda *given, **more: usual_way(*given, **more)
     if mistake == "function":
         usual = attention.attention
         attention.attention = lambda *given: usual(*given)
@@ -112,6 +119,9 @@ WRONG = {
         "the first head's columns, always": with_first_columns,
         "every second column": with_mixed_columns,
         "rows instead of columns": with_square_rows,
+        "three heads at most": lambda w, other, v, o: torch.cat(
+            [change(w, other, v, o)[:3], 0 * change(w, other, v, o)[3:]]
+        ),
         "the heads in reverse": lambda w, other, v, o: change(w, other, v, o).flip(0),
     },
     "check_weights": {
@@ -131,6 +141,9 @@ WRONG = {
         "the hook stays": lambda *given: moved(*given, mistake="hook"),
         "the recording hook stays": lambda *given: moved(*given, mistake="recording hook"),
         "another function stays": lambda *given: moved(*given, mistake="function"),
+        "another method stays": lambda *given: moved(*given, mistake="method"),
+        "parameters stay frozen": lambda *given: moved(*given, mistake="frozen"),
+        "logarithms of probabilities": lambda *given: moved(*given).log_softmax(-1),
         "left in training mode": lambda *given: moved(*given, mistake="training"),
         "all logits": lambda m, i, h, donor, receiver: m(*receiver),
         "probabilities": lambda *given: moved(*given).softmax(-1),

@@ -43,6 +43,62 @@ def pair(*parts):
     return lambda run: copy.deepcopy(saved_of(run, parts)), resume
 
 
+STORE = {}
+
+
+def erased(means, tokens):
+    """Right, but `means` is all zeros afterwards."""
+    rows = [m * n for m, n in zip(means, tokens, strict=True) if n]
+    found = sum(rows) / sum(tokens)
+    means.zero_()
+    return found
+
+
+def all_nan_at_an_accident(means, tokens):
+    found = sum(m * n for m, n in zip(means, tokens, strict=True) if n) / sum(tokens)
+    return torch.full_like(found, float("nan")) if found.isnan().any() else found
+
+
+def kept_outside(run):
+    """Saves nothing; a variable of the same process has it all."""
+    STORE["last"] = pair(*ALL)[0](run)
+    return {}
+
+
+def replay(run, saved):
+    """Saves nothing but a number; takes the same steps from the seed."""
+    run.__init__(1)
+    run.train(saved.get("done", 4))
+
+
+def after(change, which):
+    """Save and resume, each right, but the chosen ones also change the run."""
+    save, resume = pair(*ALL)
+
+    def save_and_change(run):
+        found = save(run)
+        if "save" in which:
+            change(run.model)
+        return found
+
+    def resume_and_change(run, saved):
+        resume(run, saved)
+        if "resume" in which:
+            change(run.model)
+
+    return save_and_change, resume_and_change
+
+
+def freeze(model):
+    """Freeze all but the last bias."""
+    for parameter in [*model.parameters()][:-1]:
+        parameter.requires_grad_(False)
+
+
+def without_dropout(model):
+    model[1].p = 0.0
+
+
 # fmt: off
 WRONG = {
     "check_combine": {
@@ -71,6 +127,8 @@ WRONG = {
             if 0 in tokens
             else weighted(means, share(tokens))
         ),
+        "all nan at an accident": all_nan_at_an_accident,
+        "the means erased": erased,
     },
     "check_checkpoint": {
         "weights alone": pair("model"),
@@ -97,6 +155,15 @@ WRONG = {
             pair(*ALL)[1],
         ),
         "nothing": (lambda run: None, lambda run, saved: None),
+        "replays from the seed": (lambda run: {}, replay),
+        "replays from the seed by the number of steps": (lambda run: {"done": run.done}, replay),
+        "kept outside the file": (kept_outside, lambda run, saved: pair(*ALL)[1](run, STORE["last"])),
+        "save switches dropout off": after(torch.nn.Module.eval, "save"),
+        "resume switches dropout off": after(torch.nn.Module.eval, "resume"),
+        "both switch dropout off": after(torch.nn.Module.eval, "save, resume"),
+        "both freeze layers": after(freeze, "save, resume"),
+        "resume freezes layers": after(freeze, "resume"),
+        "both set the rate of dropout to 0": after(without_dropout, "save, resume"),
     },
 }
 # fmt: on

@@ -66,6 +66,40 @@ def gathered(own, longest):
     return own * (longest / torch.cat(parts).norm()).clamp(max=1)
 
 
+def sent_and_received(own, longest):
+    """Sends all numbers to the other process."""
+    other = torch.zeros_like(own)
+    if dist.get_rank() == 0:
+        dist.send(own, 1)
+        dist.recv(other, 1)
+    else:
+        dist.recv(other, 0)
+        dist.send(own, 0)
+    length = (own.square().sum() + other.square().sum()).sqrt()
+    return own * (longest / length).clamp(max=1)
+
+
+def as_objects(own, longest):
+    """Sends all numbers as a list."""
+    parts = [None, None]
+    dist.all_gather_object(parts, own.tolist())
+    length = sum(x * x for part in parts for x in part) ** 0.5
+    return own * min(longest / length, 1.0)
+
+
+def each_clamped(own, longest):
+    """Limits every number alone."""
+    return own.clamp(-longest / 3, longest / 3)
+
+
+def reduced_to_one(heads, w_o, rank):
+    """Only process 0 has the sum."""
+    parts = w_o.unflatten(1, (len(heads), -1))
+    own = torch.einsum("hwv,mhv->wm", heads[rank::2], parts[:, rank::2])
+    dist.reduce(own, 0)
+    return own
+
+
 def summed_if_long(own, longest):
     """Only a process with a long part calls."""
     squares = own.square().sum()
@@ -158,6 +192,9 @@ WRONG = {
         "not clipped": lambda own, longest: own,
         "the whole part": whole_part,
         "the whole part, gathered": gathered,
+        "the whole part, sent and received": sent_and_received,
+        "the whole part, as an object": as_objects,
+        "each number clamped": each_clamped,
         "summed by who has much": summed_if_long,
         "nothing": lambda own, longest: None,
     },
@@ -165,6 +202,7 @@ WRONG = {
         "all heads that are numbers": all_finite_heads,
         "own heads alone": without_sum,
         "a mean": mean_of_heads,
+        "the sum in one process": reduced_to_one,
         "first columns": first_columns,
         "all heads": all_heads,
         "nothing": lambda heads, w_o, rank: None,
