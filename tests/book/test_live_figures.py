@@ -387,10 +387,10 @@ CARDS = {
 
 
 def test_cards_wait_for_what_cannot_be_sent_early():
-    shared = {"gpu": 0, "link": 0, "tokens": 8_000, "overlap": True, "half": False}
+    shared = {"gpu": 0, "link": 0, "tokens": 8_000, "overlap": True, "bf16": False}
     states = [shared | {"cards": 8}, shared | {"cards": 1}]
     states += [shared | {"cards": 8, "overlap": False}]
-    states += [shared | {"cards": 8, "half": True}]
+    states += [shared | {"cards": 8, "bf16": True}]
     eight, one, late, half = run_javascript(
         "return given.states.map((state) => cards.compute(state, given.data));",
         {"states": states, "data": CARDS},

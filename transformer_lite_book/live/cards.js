@@ -4,12 +4,12 @@
 import { make } from "../../transformer_lite/page/dom.js";
 import { Figure, format, predict } from "./live.js";
 
-export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true, half: false };
+export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true, bf16: false };
 
 /* When everything happens, in seconds. The backward pass begins with the tied matrix as
    output, which completes no gradient. A bucket is ready when its share of the rest is
    over, the last one at the end; the link sends one after the other. */
-export function compute({ gpu, link, cards, tokens, overlap, half }, data) {
+export function compute({ gpu, link, cards, tokens, overlap, bf16 }, data) {
   const { flops } = data.gpus[gpu];
   const { bytes } = data.links[link];
   const perCard = tokens / cards;
@@ -18,7 +18,7 @@ export function compute({ gpu, link, cards, tokens, overlap, half }, data) {
   const computed = alone / cards;
   const layers = forward + data.output * (computed - forward); // their backward pass begins
   // Seconds for a byte of fp32; in bf16, a gradient has half of the bytes.
-  const ring = ((2 * (cards - 1)) / cards / bytes) * (half ? 0.5 : 1);
+  const ring = ((2 * (cards - 1)) / cards / bytes) * (bf16 ? 0.5 : 1);
   const early = data.buckets.slice(0, -1);
   const before = early.reduce((sum, size) => sum + size, 0);
   let gone = 0;
@@ -85,7 +85,7 @@ export function build(root, data) {
   });
   const last = make(panel, "div", { class: "controls" });
   figure.toggle(last, "send during the backward pass", "overlap");
-  figure.toggle(last, "gradients in bf16", "half");
+  figure.toggle(last, "gradients in bf16", "bf16");
   figure.reset(last);
 
   const lanes = make(panel, "div", { "aria-hidden": "true" });
