@@ -6,6 +6,7 @@ import lint
 import pytest
 
 CHAPTER = "notebooks/03_5_positional_encoding.ipynb"
+LIVE = "notebooks/03_2_2_multi_head_attention.ipynb"
 OF_CHAPTERS = ("names", "glossary", "executed", "figures", "stories")
 # fmt: off
 PLANTED = [
@@ -38,6 +39,7 @@ PLANTED = [
     ("front_page", "book/how_to_read.md", "\n| 10 |", "\n| 11 |", "a week"),
     ("executed", CHAPTER, '"execution_count": 2,', '"execution_count": 9,', "run it whole"),
     ("executed", CHAPTER, '"cellView": "form",\n', "", "--setup-only"),
+    ("executed", LIVE, ".live-figure output {", ".figure output {", "--setup-only"),
     ("executed", CHAPTER, '"name": "stdout"', '"name": "stderr"', "or warning"),
     ("executed", CHAPTER, '"# @title Checked\\n', '"PAD = 1\\n', "PAD is the package's"),
     ("figures", CHAPTER, '"image/png": {', '"image/gif": {', "draw one figure"),
@@ -69,6 +71,6 @@ def test_lint_finds_a_planted_fault(monkeypatch, kind, path, old, new, remedy):
 
     monkeypatch.setattr(lint, "text", changed)
     if kind in OF_CHAPTERS:  # the others would take long
-        monkeypatch.setattr(lint, "STEMS", [Path(path).stem] * (path == CHAPTER))
+        monkeypatch.setattr(lint, "STEMS", [Path(path).stem] * path.endswith(".ipynb"))
     faults = [fault for fault in lint.KINDS[kind]() if remedy in fault]
     assert any(path in fault for fault in faults), faults

@@ -7,7 +7,8 @@
 Every notebook begins with the same setup cell, and below its title stands a line that
 leads to Colab, the paper, the module and its tests and says how long the chapter takes
 (limits.py has the formula); both are made here and nowhere else. A chapter's own
-imports follow in the setup cell. A cell whose first line is one of a few titles
+imports follow in the setup cell. A live figure has the current style and script around
+its stored data. A cell whose first line is one of a few titles
 (``# @title Solution``) is closed, with words that say what opens.
 
 A notebook is executed in its own folder, stripped of everything that differs from run
@@ -16,6 +17,7 @@ to run, and replaced only when it ran to its end. Its pictures get palettes.
 
 import argparse
 import hashlib
+import json
 import math
 import os
 import re
@@ -34,6 +36,7 @@ import make_map
 from palettes import with_palette
 
 from transformer_lite.runs.files import write_whole
+from transformer_lite_book.live_figures import live_figure
 from transformer_lite_course.parts import PARTS
 
 ROOT = make_map.ROOT
@@ -48,6 +51,10 @@ UNNUMBERED = {
     "why_eight_gpus_are_not_eight_times_faster": "Section 5.2",
 }
 """What in the paper the chapters without a section's number belong to."""
+LIVE_FIGURE = re.compile(
+    r'<div [^>]*data-name="(\w+)".*?<script type="application/json">(.*?)</script>',
+    re.S,
+)
 EXERCISES = "## Exercises\n\n"
 COURSE = "You can also write this whole part yourself:"
 BESIDE = ("transformer_lite_course", "transformer_lite_book", "transformer_lite.page")
@@ -153,6 +160,17 @@ def with_closed_cells(notebook: NotebookNode) -> NotebookNode:
             cell.metadata["tags"] = sorted([*tags, *others])
             book = cell.metadata.setdefault("mystnb", NotebookNode())
             book["code_prompt_show"] = words
+    return notebook
+
+
+def with_live_figures(notebook: NotebookNode) -> NotebookNode:
+    """Give each stored live figure the current style and script around its own data."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            stored = LIVE_FIGURE.match(output.get("data", {}).get("text/html", ""))
+            if stored:
+                name, data = stored.groups()
+                output.data["text/html"] = live_figure(name, json.loads(data)).data
     return notebook
 
 
@@ -279,7 +297,7 @@ def as_text(notebook: NotebookNode) -> str:
 
 def generated(notebook: NotebookNode, stem: str) -> NotebookNode:
     """Bring all that is made here up to date, and no output."""
-    notebook = with_closed_cells(with_setup_cell(notebook))
+    notebook = with_live_figures(with_closed_cells(with_setup_cell(notebook)))
     return with_head(with_course(notebook, stem), stem)
 
 
