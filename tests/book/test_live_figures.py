@@ -494,6 +494,42 @@ def test_the_triangle_is_taken_off_by_keyboard_after_a_guess(browser):
     page.close()
 
 
+def test_perplexity_and_right_tokens_are_counted_apart():
+    rights = [[0.99, 0.99, 0.99, 0.3], [0.6] * 4, [0.95] * 3 + [0.004], [0.45] * 4]
+    found = run_javascript(
+        "return given.map((right) => perplexity.compute(right));",
+        rights,
+        [SOURCES / "perplexity.js"],
+    )
+    for one, right in zip(found, rights, strict=True):
+        mean = -torch.tensor(right).double().log().mean()
+        assert one["perplexity"] == pytest.approx(mean.exp().item())
+    assert [one["correct"] for one in found] == [3, 4, 3, 0]
+    assert found[2]["perplexity"] > found[3]["perplexity"]
+
+
+def test_probabilities_are_moved_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("perplexity", {}).data)
+    assert phone.get_by_role("slider").count() == 0  # hidden until a guess
+    phone.get_by_role("button", name="the unsure model").press("Enter")
+    assert "Right" not in phone.locator(".because").inner_text()
+    parts, says = phone.locator(".views > div"), phone.locator(".says")
+    assert "perplexity 1.36, 3 of 4 right" in parts.first.inner_text()
+    assert (
+        "unsure model is right at 1 more token and has the worse" in says.inner_text()
+    )
+    parts.first.get_by_role("slider", name="token 4").press("Home")
+    assert "perplexity 3.19, 3 of 4 right" in parts.first.inner_text()
+    assert "has the better perplexity, too" in says.inner_text()
+    for token in range(1, 5):
+        parts.last.get_by_role("slider", name=f"token {token}").fill("0.5")
+    assert "perplexity 2.00, 0 of 4 right" in parts.last.inner_text()
+    assert "sure model is right at 3 more tokens and has the worse" in says.inner_text()
+    parts.last.get_by_role("slider", name="token 1").press("End")
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert "perplexity 1.36, 3 of 4 right" in parts.first.inner_text()
+
+
 @pytest.mark.parametrize(
     ("old", "now", "new"),
     [

@@ -1,0 +1,58 @@
+/* Who is better? (Section 5.4). Two models, four tokens: each slider is the probability of
+   the right word, and one rival gets the rest. */
+
+import { make } from "../../transformer_lite/page/dom.js";
+import { Figure, format, predict } from "./live.js";
+
+export const START = { sure: [0.99, 0.99, 0.99, 0.3], unsure: [0.6, 0.6, 0.6, 0.6] };
+
+/* A model's perplexity, and at how many tokens the right word gets most. */
+export function compute(right) {
+  const mean = right.reduce((sum, p) => sum - Math.log(p), 0) / right.length;
+  return { perplexity: Math.exp(mean), correct: right.filter((p) => p > 0.5).length };
+}
+
+export function build(root) {
+  const figure = new Figure(root, START);
+  predict(root, {
+    question: "Perplexity is e raised to the mean of −ln p, where p is the probability of the right word. The lower, the better. Which model has the better one?",
+    options: ["the sure model", "the unsure model"],
+    answer: `the ${compute(START.sure).perplexity < compute(START.unsure).perplexity ? "sure" : "unsure"} model`,
+    because: "It makes the only mistake, but the three sure tokens cost almost nothing. Now move a probability. One rival gets the rest, so the right word is chosen above 0.50.",
+  }, () => (panel.hidden = false));
+  const panel = make(root, "div", { hidden: "" });
+
+  const models = make(panel, "div", { class: "views" });
+  for (const model of Object.keys(START)) {
+    const part = make(models, "div");
+    make(part, "p", {}, `the ${model} model: p of the right word`);
+    START[model].forEach((_, token) => {
+      figure.slider(make(part, "div", { class: "controls wide" }), `token ${token + 1}`, {
+        min: 0.01, max: 0.99, step: 0.01,
+        get: (state) => state[model][token],
+        set: (value) => ({ [model]: figure.state[model].with(token, value) }),
+        shown: (value) => `${format(value, 2)} ${value > 0.5 ? "right" : "wrong"}`,
+      });
+    });
+    const result = make(part, "p");
+    figure.onChange((state) => {
+      const { perplexity, correct } = compute(state[model]);
+      result.textContent = `perplexity ${format(perplexity, 2)}, ${correct} of 4 right`;
+    });
+  }
+  figure.reset(make(panel, "div", { class: "controls" }));
+  make(panel, "p", { class: "tasks" },
+    "Try: let the sure model’s token 4 fall to 0.01, and guess its perplexity before. Then give the better perplexity to the model with fewer right tokens, by as many tokens as you can.");
+  figure.say(panel, (state) => {
+    const [sure, unsure] = [compute(state.sure), compute(state.unsure)];
+    const apart = sure.correct - unsure.correct;
+    if (apart === 0) return "Both are right at as many tokens.";
+    const [more, fewer] = apart > 0 ? [sure, unsure] : [unsure, sure];
+    const name = apart > 0 ? "sure" : "unsure";
+    const by = `${Math.abs(apart)} more ${Math.abs(apart) === 1 ? "token" : "tokens"}`;
+    return more.perplexity > fewer.perplexity
+      ? `The ${name} model is right at ${by} and has the worse perplexity.`
+      : `The ${name} model is right at ${by} and has the better perplexity, too.`;
+  });
+  figure.show();
+}
