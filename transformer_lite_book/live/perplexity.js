@@ -19,10 +19,13 @@ export function build(root) {
     options: ["the sure model", "the unsure model"],
     answer: `the ${compute(START.sure).perplexity < compute(START.unsure).perplexity ? "sure" : "unsure"} model`,
     because: "It makes the only mistake, but the three sure tokens cost almost nothing. Now move a probability. One rival gets the rest, so the right word is chosen above 0.50.",
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
-
-  const models = make(panel, "div", { class: "views" });
+  }, () => {
+    models.inert = false;
+    for (const result of results) result.hidden = false;
+    panel.hidden = false;
+  });
+  const models = make(root, "div", { class: "views", inert: "" }); // seen, not moved yet
+  const results = [];
   for (const model of Object.keys(START)) {
     const part = make(models, "div");
     make(part, "p", {}, `the ${model} model: p of the right word`);
@@ -34,12 +37,14 @@ export function build(root) {
         shown: (value) => `${format(value, 2)} ${value > 0.5 ? "right" : "wrong"}`,
       });
     });
-    const result = make(part, "p");
+    const result = make(part, "p", { hidden: "" });
+    results.push(result);
     figure.onChange((state) => {
       const { perplexity, correct } = compute(state[model]);
       result.textContent = `perplexity ${format(perplexity, 2)}, ${correct} of 4 right`;
     });
   }
+  const panel = make(root, "div", { hidden: "" });
   figure.reset(make(panel, "div", { class: "controls" }));
   make(panel, "p", { class: "tasks" },
     "Try: let the sure model’s token 4 fall to 0.01, and guess its perplexity before. Then give the better perplexity to the model with fewer right tokens, by as many tokens as you can.");
