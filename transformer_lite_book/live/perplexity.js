@@ -20,11 +20,11 @@ export function build(root) {
     answer: `the ${compute(START.sure).perplexity < compute(START.unsure).perplexity ? "sure" : "unsure"} model`,
     because: "It makes the only mistake, but the three sure tokens cost almost nothing. Now move a probability. One rival gets the rest, so the right word is chosen above 0.50.",
   }, () => {
-    models.inert = false;
+    models.disabled = false;
     for (const result of results) result.hidden = false;
     panel.hidden = false;
   });
-  const models = make(root, "div", { class: "views", inert: "" }); // seen, not moved yet
+  const models = make(root, "fieldset", { class: "predict views", disabled: "" }); // seen, not moved yet
   const results = [];
   for (const model of Object.keys(START)) {
     const part = make(models, "div");
