@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 SOURCES = Path(__file__).parent
 EXPLORER = ("dom.js", "explorer.js")
@@ -14,12 +15,12 @@ def text_of(*names: str) -> str:
     return "\n".join((SOURCES / name).read_text(encoding="utf-8") for name in names)
 
 
-def script_of(*modules: str, **constants: str) -> str:
+def script_of(*modules: str, **constants: Any) -> str:
     """Join modules into one script, because a page that opens as a file loads none.
 
     Args:
         modules: Each after those that it imports.
-        constants: Texts that the script finds under these names.
+        constants: What the script finds under these names, as JSON.
     """
     names = "".join(
         f"const {name} = {json.dumps(constants[name])};\n" for name in constants

@@ -14,8 +14,11 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+from torch import nn
+
 from transformer_lite.inference.translator import Translator
 from transformer_lite.page import EXPLORER, script_of, text_of
+from transformer_lite.page.first_answer import first_answer
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
 from transformer_lite.runs.files import renamed_when_whole
 from transformer_lite.runs.folder import find_run
@@ -24,10 +27,12 @@ from transformer_lite.runs.weights import Weights, quantize, weights_of
 WORKER = ("tokenizer.js", "transformer.js", "worker.js")
 """The modules that run beside the page, each after those that it imports."""
 PAGE = (
-    *EXPLORER, "state.js", "link.js", "sentence.js", "pieces.js", "search.js",
-    "attention.js", "experiments.js", "page.js",
+    *EXPLORER, "state.js", "link.js", "words.js", "sentence.js", "pieces.js",
+    "search.js", "attention.js", "experiments.js", "page.js",
 )  # fmt: skip
 """The modules of the page itself."""
+WEIGHTS = ("pieces", "symbols", "tensors", "data")
+"""What model.js holds of a model; the page itself knows the rest."""
 
 
 def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
@@ -53,11 +58,13 @@ def write_files(model: dict[str, Any], folder: Path) -> None:
         model: What `exported` returns.
         folder: A folder that is there; the book's, for example.
     """
-    text = json.dumps(model, ensure_ascii=False, separators=(",", ":"))
+    about = {name: of for name, of in model.items() if name not in WEIGHTS}
+    weights = {name: model[name] for name in ("name", *WEIGHTS)}
+    text = json.dumps(weights, ensure_ascii=False, separators=(",", ":"))
     for name, content in (
         ("index.html", text_of("index.html")),
         ("page.css", text_of("explorer.css", "page.css")),
-        ("page.js", script_of(*PAGE, WORKER=script_of(*WORKER))),
+        ("page.js", script_of(*PAGE, WORKER=script_of(*WORKER), MODEL=about)),
         ("model.js", f"liveTranslatorModel({text});\n"),
     ):
         (folder / name).write_text(content, encoding="utf-8")
@@ -75,17 +82,30 @@ def exported(
     translator = Translator.load(run, weights, device="cpu")
     tokenizer, data = translator.tokenizer, folder.training_data()
     is_parser = data["languages"][1] in (TREES, TREES_WITH_WORDS)
+    parameters = parameters_for_json(weights_of(translator.model), bits)
+    example = data.get("example", "")
+    if bits == 8:
+        _round_to_8_bits(translator.model)
     return {
         "name": folder.path.resolve().name,
         "task": "parsing" if is_parser else "translation",
         "languages": data["languages"],
-        "example": data.get("example", ""),
+        "example": example,
+        "answer": first_answer(translator, example),
         "config": vars(translator.model.config),
         "search": vars(translator.search),
         "pieces": tokenizer.pieces(range(tokenizer.vocab_size)),
         "symbols": tokenizer.symbols,
-        **parameters_for_json(weights_of(translator.model), bits),
+        **parameters,
     }
+
+
+def _round_to_8_bits(model: nn.Module) -> None:
+    """Give the model the weights that the page computes with."""
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            numbers, scales = quantize(parameter.detach())
+            parameter.data = numbers * scales[:, None]
 
 
 def parameters_for_json(weights: Weights, bits: Literal[8, 32]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ export function fromLink(hash, model) {
   };
   const list = (name) => (given.get(name) ?? "").split(",").filter(Boolean);
   const forced = list("force").map((pair) => pair.split(":").map(Number))
-    .filter(([place, id]) => place >= 0 && id > 1 && id < model.pieces.length);
+    .filter(([place, id]) => place >= 0 && id > 1 && id < model.config.vocab_size);
   return {
     text: given.get("text"),
     beamSize: Math.round(number("beam", 1, 8, usual.beamSize)),

@@ -2,7 +2,9 @@
    each part of the page shows what is new.
 
    Nothing is loaded but model.js, which lies beside this script. WORKER is the text of
-   the worker's script, because a page that opens as a file may not load one. */
+   the worker's script, because a page that opens as a file may not load one. MODEL is
+   what the page knows of the model before its weights are there, with the answer to its
+   example, so that nothing is empty at first. */
 
 import { attention } from "./attention.js";
 import { button, make } from "./dom.js";
@@ -11,23 +13,26 @@ import { fromLink, toLink } from "./link.js";
 import { pieces } from "./pieces.js";
 import { search } from "./search.js";
 import { sentence } from "./sentence.js";
-import { NO_ANSWER, Store, unchanged } from "./state.js";
+import { NO_ANSWER, Store } from "./state.js";
+import { compared } from "./words.js";
 
 const FILE = document.currentScript.src.replace(/[^/]*$/, "model.js");
 
 function start(root) {
-  const store = new Store();
+  const store = new Store(MODEL);
   const address = URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" }));
   const worker = new Worker(address);
-  let model = null; // until the worker has read it, the state has none
+  let given = null; // what model.js holds, when it is here
   let [request, began, timer] = [0, 0, 0];
 
   /* What the reader does comes here; `wait` milliseconds later the worker is asked. */
   function change(settings, wait = 0) {
     request += 1; // what is still computed is of no interest
     store.update({ settings: { ...store.state.settings, ...settings } });
-    if (!store.state.model) return; // it is still to come, or never will
+    const { loading, failure } = store.state;
+    if (loading && failure) return; // there will never be a model
     store.update({ busy: true, failure: "" });
+    if (loading) return;
     clearTimeout(timer);
     timer = setTimeout(() => {
       began = performance.now();
@@ -40,20 +45,19 @@ function start(root) {
   }
 
   function begin() {
-    const { explored, settings } = store.state;
-    store.update({ model, explored: { ...explored, layer: model.config.num_layers - 1 } });
-    change(fromLink(location.hash, model) ?? (settings.text ? settings : unchanged(model)));
-    window.addEventListener("hashchange", () => change(fromLink(location.hash, model) ?? {}));
+    store.update({ loading: false, busy: false });
+    if (request || !MODEL.answer.length) change({}); // the reader has not waited
+    root.dataset.loaded = "";
   }
 
   /* What the worker posts; see worker.js. */
   worker.onmessage = ({ data }) => {
     if (data.loaded) begin();
-    else if (!store.state.model) fail(`${FILE} holds no working model: ${data.error}. Write the page again.`);
+    else if (store.state.loading) fail(`${FILE} holds no working model: ${data.error}. Write the page again.`);
     else if (data.request === request) hear(data, store.state);
   };
 
-  function hear(data, { answer, place }) {
+  function hear(data, { answer, place, settings: { text }, result: before }) {
     if (data.error) fail(`The model failed: ${data.error}.`);
     if (data.pieces) {
       store.update({ answer: { ...NO_ANSWER, ...data } });
@@ -64,32 +68,44 @@ function start(root) {
       const extend = (output) => ({ ...output, path: [...paths[output.parent], output] });
       const step = { ended: data.step.ended.map(extend), goingOn: data.step.goingOn.map(extend) };
       store.update({ answer: { ...answer, search: [...answer.search, step] } });
-      if (!answer.search.length) root.dataset.firstWord = Math.round(performance.now() - began);
+      if (began && !answer.search.length) root.dataset.firstWord = Math.round(performance.now() - began);
     }
     if (data.steps) {
-      const seconds = (performance.now() - began) / 1000;
-      const result = { ...data, pieces: answer.pieces, seconds };
+      const seconds = began && (performance.now() - began) / 1000;
+      const [old, now] = [before, data].map((one) => one?.output.split(" "));
+      const parts = before?.text === text ? compared(old, now) : null;
+      const result = { ...data, text, parts, pieces: answer.pieces, seconds };
       const last = result.steps.length - 1;
       store.update({ answer: { ...answer, result }, result, place: Math.min(place, last) });
     }
     if (data.done) store.update({ busy: false });
   }
 
-  store.watch(["busy"], ({ busy }) => root.setAttribute("aria-busy", busy));
-  for (const part of [sentence, pieces, search, experiments, attention]) {
-    part(root, store, change);
+  store.watch(["busy", "loading", "failure"], ({ busy, loading, failure }) =>
+    root.setAttribute("aria-busy", busy || (loading && !failure)));
+  const columns = make(root, "div", { class: "columns" }); // side by side, if there is room
+  for (const parts of [[sentence, pieces, search], [attention, experiments]]) {
+    const column = make(columns, "div");
+    for (const part of parts) part(column, store, change);
   }
   share(root, store);
   worker.onerror = ({ message }) => fail(`The page cannot compute here: ${message}.`);
 
-  window.liveTranslatorModel = ({ data, ...rest }) => {
-    model = rest;
-    worker.postMessage({ model: { data, ...rest } });
+  const linked = () => fromLink(location.hash, MODEL);
+  if (linked()) change(linked());
+  else for (const message of MODEL.answer) hear(message, store.state);
+  window.addEventListener("hashchange", () => change(linked() ?? {}));
+
+  window.liveTranslatorModel = (held) => {
+    given = held;
+    const { answer, ...about } = MODEL;
+    if (given.name === MODEL.name) worker.postMessage({ model: { ...about, ...given } });
+    else fail(`${FILE} holds ${given.name}, and this is the page of ${MODEL.name}. Write the page again.`);
   };
   const script = make(document.head, "script", { src: FILE });
   script.onerror = () => fail(`${FILE} could not be loaded. It belongs beside page.js.`);
   script.onload = () => {
-    if (!model) fail(`${FILE} is damaged. Write the page again.`);
+    if (!given) fail(`${FILE} is damaged. Write the page again.`);
   };
 }
 

@@ -8,10 +8,13 @@ const percent = (share) =>
 const shown = (piece) => (piece === "</s>" ? "END" : piece);
 
 export function pieces(root, store, change) {
-  const title = make(root, "h3");
+  const { output: name } = wording(store.state.model);
+  make(root, "h3", {}, `The ${name}, piece by piece`);
   make(root, "p", { class: "hint" },
     "Choose a piece to see the likeliest ones at its place. Choose another one there, and the model goes on from it.");
-  const output = make(root, "div", { class: "pieces", role: "radiogroup" });
+  const output = make(root, "div", {
+    class: "pieces", role: "radiogroup", "aria-label": `Pieces of the ${name}`,
+  });
   const candidates = make(root, "ol", { class: "candidates", "aria-label": "Continue with one of the likeliest pieces" });
   const release = button(root, "Let the model choose again", () => change({ forced: {} }));
 
@@ -36,10 +39,6 @@ export function pieces(root, store, change) {
     change({ forced: { ...Object.fromEntries(before), [place]: id } });
   }
 
-  store.watch(["model"], ({ model }) => {
-    title.textContent = `The ${wording(model).output}, piece by piece`;
-    output.setAttribute("aria-label", `Pieces of the ${wording(model).output}`);
-  });
   store.watch(["settings"], ({ settings }) => {
     release.hidden = !Object.keys(settings.forced).length;
   });

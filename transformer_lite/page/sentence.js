@@ -1,15 +1,16 @@
 /* The sentence, the model's output for it, and the pieces that the model reads. */
 
 import { make } from "./dom.js";
+import { saidOf } from "./words.js";
 
 export const TYPING = 200; // milliseconds without a change before the model begins
 
 /* What the page calls a model's work and its output. */
 const TASKS = {
-  translation: { done: "Translated", output: "translation" },
-  parsing: { done: "Parsed", output: "tree" },
+  translation: { doing: "Translating", done: "Translated", output: "translation" },
+  parsing: { doing: "Parsing", done: "Parsed", output: "tree" },
 };
-export const wording = (model) => TASKS[model?.task ?? "translation"];
+export const wording = (model) => TASKS[model.task];
 
 export const readable = (pieces) => pieces.join("").replaceAll("\u2581", " ").trim();
 
@@ -24,17 +25,16 @@ export function sentence(root, store, change) {
 
   text.addEventListener("input", () => change({ text: text.value, forced: {} }, TYPING));
 
-  store.watch(["model"], ({ model }) => {
-    const [from, into] = model?.languages ?? ["", ""];
-    title.textContent = from ? `A sentence in ${languageName(from)}` : "A sentence";
-    text.lang = from;
-    output.lang = model?.task === "parsing" ? from : into;
-    output.setAttribute("aria-label", `The ${wording(model).output}`);
-  });
+  const { model } = store.state;
+  const [from, into] = model.languages;
+  title.textContent = from ? `A sentence in ${languageName(from)}` : "A sentence";
+  text.lang = from;
+  output.lang = model.task === "parsing" ? from : into;
+  output.setAttribute("aria-label", `The ${wording(model).output}`);
   store.watch(["settings"], ({ settings }) => {
     if (text.value !== settings.text) text.value = settings.text;
   });
-  store.watch(["model", "failure", "busy", "answer"], (state) => {
+  store.watch(["failure", "loading", "busy", "answer"], (state) => {
     const message = messageOf(state);
     if (status.textContent !== message) status.textContent = message;
   });
@@ -50,14 +50,19 @@ export function sentence(root, store, change) {
     if (!step && !answer.done) return; // the output before stays until the first word
     const path = step ? (step.goingOn[0] ?? step.ended[0]).path : [];
     const words = path.filter(({ id }) => id > 2).map(({ piece }) => piece);
-    output.textContent = answer.result?.output ?? readable(words);
+    const { parts, output: whole } = answer.result ?? {};
+    output.textContent = parts ? "" : whole ?? readable(words);
+    for (const { isSame, after } of parts ?? []) {
+      make(output, isSame ? "span" : "mark", {}, after.join(" "));
+      output.append(" ");
+    }
     output.classList.toggle("partial", !answer.result);
   });
 }
 
-function messageOf({ model, failure, busy, answer }) {
+function messageOf({ model, loading, failure, busy, answer }) {
   if (failure) return failure;
-  if (!model) return "The model is loading.";
+  if (loading) return "The model is loading.";
   if (answer.tooLong) {
     return `This text is too long: the model reads at most ${answer.longest} pieces. Shorten it.`;
   }
@@ -65,9 +70,11 @@ function messageOf({ model, failure, busy, answer }) {
     const names = answer.unknown.map((name) => `“${name.replaceAll("\u2581", " ")}”`);
     return `The model has never seen ${[...new Set(names)].join(", ")}. It reads “unknown” there.`;
   }
-  if (busy) return "";
+  if (busy) return `${wording(model).doing} …`;
   if (!answer.pieces.length) return "Type a sentence.";
-  return `${wording(model).done} in ${answer.result.seconds.toFixed(1)} s.`;
+  const { seconds, parts } = answer.result;
+  if (!seconds) return "The model is here: write a sentence, or change something below.";
+  return `${wording(model).done} in ${seconds.toFixed(1)} s. ${parts ? saidOf(parts) : ""}`;
 }
 
 function languageName(code) {

@@ -1,7 +1,8 @@
 /* What the page knows, as one object. Parts of the page watch its fields, and draw
    themselves again when one of them changes.
 
-     model     what model.js holds, without the weights; null until the worker has it
+     model     what is known of the model: all but its weights and its vocabulary
+     loading   whether the worker is still without it
      failure   why there is no model or no answer; "" if there is
      settings  what the reader can change, and a link keeps
      busy      whether an answer is awaited
@@ -15,9 +16,9 @@ export const NO_ANSWER = { pieces: [], unknown: [], search: [], result: null, do
 
 /* The settings of somebody who has changed nothing. */
 export const unchanged = (model) => ({
-  text: model?.example ?? "",
-  beamSize: model?.search.beam_size ?? 4,
-  alpha: model?.search.alpha ?? 0.6,
+  text: model.example,
+  beamSize: model.search.beam_size,
+  alpha: model.search.alpha,
   temperature: 1,
   seed: null, // of the drawing; null searches
   forced: {}, // the pieces that the reader has chosen, by their places
@@ -28,10 +29,15 @@ export const unchanged = (model) => ({
 
 export class Store {
   watchers = [];
-  state = {
-    model: null, failure: "", settings: unchanged(null), busy: true, answer: NO_ANSWER,
-    result: null, place: 0, explored: { map: 2, layer: 0, head: 0, query: null },
-  };
+
+  constructor(model) {
+    const last = model.config.num_layers - 1;
+    this.state = {
+      model, loading: true, failure: "", settings: unchanged(model), busy: true,
+      answer: NO_ANSWER, result: null, place: 0,
+      explored: { map: 2, layer: last, head: 0, query: null },
+    };
+  }
 
   /* Calls `render` with the state now, and whenever one of these fields has changed. */
   watch(fields, render) {

@@ -8,8 +8,10 @@ import shutil
 
 import pytest
 import torch
+from javascript import run_javascript
 
 from transformer_lite import Translator
+from transformer_lite.page import SOURCES
 from transformer_lite.page.export import (
     exported,
     parameters_for_json,
@@ -49,7 +51,7 @@ def page(browser):
 
 def open_page(page, folder, link=""):
     page.goto(f"{(folder / 'index.html').as_uri()}{link}")
-    page.wait_for_function("document.querySelector('textarea').lang")
+    page.wait_for_selector("[data-loaded]")
 
 
 def wait(page):
@@ -71,6 +73,71 @@ def test_it_translates_as_the_package(page, folder):
     expected = Translator.load("tatoeba_en_de", device="cpu").translate(SENTENCE)
     open_page(page, folder)  # from a file, which a browser trusts less than the web
     assert translated(page, SENTENCE) == expected
+
+
+def test_nothing_is_empty_before_the_model_is_there(page, folder):
+    page.route("**/model.js", lambda _: None)  # it never comes
+    page.goto((folder / "index.html").as_uri(), wait_until="commit")
+    page.wait_for_selector(".attention-explorer .says")
+    assert page.inner_text(".translation") == "Ein Hund läuft am Strand."
+    assert status(page) == "The model is loading."
+    assert page.locator(".candidates li").count() == 5
+    assert page.locator(".tree svg").count() == 1
+    assert page.locator(".finished li").count() > 1
+
+
+def test_it_says_what_a_change_has_changed(page, folder):
+    open_page(page, folder)
+    translated(page, SENTENCE)
+    assert "became" not in status(page)
+    page.locator(".candidates button").nth(1).click()
+    wait(page)
+    new = page.locator(".translation mark").first.inner_text()
+    assert f"became “{new}”" in status(page)
+    page.get_by_label("Beam size").fill("5")
+    wait(page)
+    assert status(page).endswith("No word changed.")
+    assert page.locator(".translation mark").count() == 0
+
+
+def test_the_model_of_another_page_is_refused(browser, folder, tmp_path):
+    other = shutil.copytree(folder, tmp_path / "page")
+    model = (other / "model.js").read_text("utf-8")
+    (other / "model.js").write_text(
+        model.replace("tatoeba_en_de", "another", 1), "utf-8"
+    )
+    tab = browser.new_page()
+    tab.goto((other / "index.html").as_uri())
+    tab.wait_for_function(
+        "document.querySelector('.status').innerText.includes('holds another, and')"
+    )
+    assert tab.inner_text(".translation") == ""
+    tab.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "said"),
+    [
+        ("a b c", "a b c", "No word changed."),
+        ("a den c", "a der c", "“den” became “der”."),
+        ("a b", "a x b", "“x” is new."),
+        ("a x b", "a b", "“x” is gone."),
+        ("a b c d", "x b y z d", "“a” became “x”, “c” became “y z”."),
+        ("a 1 b 2 c 3 d 4", "a b c d",
+         "“1” is gone, “2” is gone, “3” is gone, and 1 more."),
+        ("a", "b c", "“a” became “b c”."),
+    ],
+)  # fmt: skip
+def test_changed_words_are_said(old, now, said):
+    found = run_javascript(
+        """const parts = words.compared(given[0], given[1]);
+        return [words.saidOf(parts), parts];""",
+        [old.split(), now.split()],
+        [SOURCES / "words.js"],
+    )
+    assert found[0] == said
+    for side, whole in (("before", old), ("after", now)):
+        assert [word for part in found[1] for word in part[side]] == whole.split()
 
 
 def test_a_newer_sentence_replaces_the_one_before(page, folder):
@@ -229,6 +296,8 @@ def test_the_page_of_a_parser_speaks_of_trees(page, tmp_path):
     open_page(page, tmp_path / "page")
     wait(page)
     assert page.inner_text(".translation").startswith("(S (NP We )NP (VP saw ")
+    page.get_by_label("Beam size").fill("2")
+    wait(page)
     assert status(page).startswith("Parsed in ")
     assert "The tree, piece by piece" in page.inner_text("main")
     words = page.evaluate("document.title + document.body.innerHTML")
