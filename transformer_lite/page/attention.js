@@ -17,7 +17,7 @@ export function headName(place) {
 }
 
 export function attention(root, store, change) {
-  make(root, "h3", {}, "What attends to what");
+  make(root, "h2", {}, "What attends to what");
   const around = make(root, "div");
   const switches = button(root, "", () => {
     const [place, { off }] = [exploredHead(), store.state.settings];

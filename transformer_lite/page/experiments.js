@@ -5,7 +5,7 @@ import { button, checkbox, make } from "./dom.js";
 import { unchanged } from "./state.js";
 
 export function experiments(root, store, change) {
-  make(root, "h3", {}, "Take a part away");
+  make(root, "h2", {}, "Take a part away");
   const controls = make(root, "div", { class: "controls" });
   const positions = checkbox(controls, "without the positional encoding (Section 3.5)", (on) =>
     change({ positions: !on }));

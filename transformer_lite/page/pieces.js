@@ -9,7 +9,7 @@ const shown = (piece) => (piece === "</s>" ? "END" : piece);
 
 export function pieces(root, store, change) {
   const { output: name } = wording(store.state.model);
-  make(root, "h3", {}, `The ${name}, piece by piece`);
+  make(root, "h2", {}, `The ${name}, piece by piece`);
   make(root, "p", { class: "hint" },
     "Choose a piece to see the likeliest ones at its place. Choose another one there, and the model goes on from it.");
   const output = make(root, "div", {

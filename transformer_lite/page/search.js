@@ -10,7 +10,7 @@ const LONGEST = 9; // letters that are shown of a piece
 const FINISHED = 5; // finished outputs that are listed
 
 export function search(root, store, change) {
-  make(root, "h3", {}, "The search");
+  make(root, "h2", {}, "The search");
   const controls = make(root, "div", { class: "controls" });
   slider("Beam size", "beamSize", 1, 8, 1);
   slider("Length penalty α", "alpha", 0, 2, 0.1);

@@ -20,7 +20,7 @@ export function sentence(root, store, change) {
   const text = make(label, "textarea", { rows: 2, spellcheck: "false", dir: "auto" });
   const status = make(root, "p", { class: "status", role: "status" });
   const output = make(root, "div", { class: "translation", role: "region", dir: "auto" });
-  make(root, "h3", {}, "The pieces that the model reads");
+  make(root, "h2", {}, "The pieces that the model reads");
   const pieces = make(root, "ol", { class: "pieces", "aria-label": "Pieces of the sentence" });
 
   text.addEventListener("input", () => change({ text: text.value, forced: {} }, TYPING));
