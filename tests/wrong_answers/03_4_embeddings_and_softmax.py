@@ -12,13 +12,29 @@ def errors(hidden, matrix, labels):
     return (hidden @ matrix.T).softmax(-1) - F.one_hot(labels, len(matrix))
 
 
+def right(hidden, matrix, labels):
+    return errors(hidden, matrix, labels).T @ hidden / len(hidden)
+
+
+def told(gradient, place="output", direction="away"):
+    """An answer of these three values."""
+    return lambda *given: (gradient(*given), place, direction)
+
+
+def best(likeness, token):
+    """The token of the largest value, other than this one."""
+    likeness[token] = -math.inf
+    return likeness.argmax().item()
+
+
 def loss_of(hidden, matrix, labels):
     return F.cross_entropy(hidden @ matrix.T, labels)
 
 
 def by_autograd(hidden, matrix, labels):
     matrix = matrix.clone().requires_grad_()
-    return torch.autograd.grad(loss_of(hidden, matrix, labels), matrix)[0]
+    gradient = torch.autograd.grad(loss_of(hidden, matrix, labels), matrix)[0]
+    return gradient, "output", "away"
 
 
 grad = torch.autograd.grad
@@ -27,13 +43,13 @@ grad = torch.autograd.grad
 def by_early_import(hidden, matrix, labels):
     """By a name that the check does not reach."""
     matrix = matrix.clone().requires_grad_()
-    return grad(loss_of(hidden, matrix, labels), matrix)[0]
+    return grad(loss_of(hidden, matrix, labels), matrix)[0], "output", "away"
 
 
 def by_backward(hidden, matrix, labels):
     matrix = matrix.clone().requires_grad_()
     loss_of(hidden, matrix, labels).backward()
-    return matrix.grad
+    return matrix.grad, "output", "away"
 
 
 def filled(fill):
@@ -81,26 +97,33 @@ def opposite_rows(weight):
 
 # fmt: off
 WRONG = {
-    "check_share": {
-        "lengths, not squares": lambda f, s: 0.5**0.5 / (0.5**0.5 + f * s),
-        "a position of mean square 1": lambda f, s: 1 / (1 + (f * s) ** 2),
-        "the factor not squared": lambda f, s: 0.5 / (0.5 + f * s**2),
-        "a constant": lambda f, s: 0.34,
-        "a text": lambda f, s: "0.34",
+    "check_stand_in": {
+        "the token itself": lambda w, t: F.cosine_similarity(w, w[t], dim=1).argmax().item(),
+        "the largest dot product": lambda w, t: best(w @ w[t], t),
+        "the nearest row": lambda w, t: best(-(w - w[t]).norm(dim=1), t),
+        "the largest size of a cosine": lambda w, t: best(F.cosine_similarity(w, w[t], dim=1).abs(), t),
+        "the second of a sorted list": lambda w, t: F.cosine_similarity(w, w[t], dim=1).topk(2).indices[1].item(),
+        "without the mean row": lambda w, t: best(F.cosine_similarity(w - w.mean(0), (w - w.mean(0))[t], dim=1), t),
+        "the next token": lambda w, t: (t + 1) % len(w),
+        "nothing": lambda w, t: None,
     },
     "check_gradient": {
-        "the sum, not the mean": lambda h, m, y: errors(h, m, y).T @ h,
-        "divided by the vocabulary": lambda h, m, y: errors(h, m, y).T @ h / len(m),
-        "the sign": lambda h, m, y: -errors(h, m, y).T @ h / len(h),
-        "the right tokens alone": lambda h, m, y: -F.one_hot(y, len(m)).to(h.dtype).T @ h / len(h),
-        "without the labels": lambda h, m, y: (h @ m.T).softmax(-1).T @ h / len(h),
-        "transposed": lambda h, m, y: h.T @ errors(h, m, y) / len(h),
+        "the sum, not the mean": told(lambda h, m, y: errors(h, m, y).T @ h),
+        "divided by the vocabulary": told(lambda h, m, y: errors(h, m, y).T @ h / len(m)),
+        "the sign": told(lambda h, m, y: -right(h, m, y)),
+        "the right tokens alone": told(lambda h, m, y: -F.one_hot(y, len(m)).to(h.dtype).T @ h / len(h)),
+        "without the labels": told(lambda h, m, y: (h @ m.T).softmax(-1).T @ h / len(h)),
+        "transposed": told(lambda h, m, y: right(h, m, y).T),
         "PyTorch's gradient": by_autograd,
         "PyTorch's gradient, imported before": by_early_import,
         "PyTorch's backward": by_backward,
-        "PyTorch's functional gradient": lambda h, m, y: torch.func.grad(lambda matrix: loss_of(h, matrix, y))(m),
-        "forward mode": lambda h, m, y: torch.func.jacfwd(lambda matrix: loss_of(h, matrix, y))(m),
-        "shapes that do not fit": lambda h, m, y: h @ m,
+        "PyTorch's functional gradient": lambda h, m, y: (torch.func.grad(lambda matrix: loss_of(h, matrix, y))(m), "output", "away"),
+        "forward mode": lambda h, m, y: (torch.func.jacfwd(lambda matrix: loss_of(h, matrix, y))(m), "output", "away"),
+        "shapes that do not fit": told(lambda h, m, y: h @ m),
+        "another place": told(right, "source"),
+        "another direction": told(right, direction="towards"),
+        "the gradient alone": right,
+        "the given words": told(right, "place", "direction"),
         "nothing": lambda h, m, y: None,
     },
     "check_tie": {
