@@ -2,6 +2,8 @@
 
 import torch
 
+from transformer_lite.batching import Batch
+
 
 def in_order(word, learned, places=None, backwards=False):
     """The merges one after the other, as often as `places` says."""
@@ -78,6 +80,11 @@ def counted(source, target, which):
     return src, inputs, labels, which(labels)
 
 
+def the_package_s(source, target):
+    batch = Batch.from_ids(source, target)
+    return batch.src_ids, batch.tgt_input, batch.labels, batch.labels != 0
+
+
 # fmt: off
 WRONG = {
     "check_rectangles": {
@@ -94,6 +101,7 @@ WRONG = {
         "EOS has no loss": lambda source, target: counted(source, target, lambda labels: labels > 2),
         "the input that is not PAD": lambda source, target: (*(parts := four(source, target))[:3], parts[1] != 0),
         "numbers for booleans": lambda source, target: counted(source, target, lambda labels: (labels != 0).long()),
+        "the package's batch": the_package_s,
         "a row for each sentence alone": lambda source, target: four(source[:1], target[:1]),
     },
     "check_cut_word": {

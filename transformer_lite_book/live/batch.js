@@ -56,6 +56,14 @@ export function build(root, data) {
   figure.toggle(controls, "pairs by length", "sorted");
   figure.reset(controls);
 
+  figure.say(panel, (state) => {
+    const { read, label, cells: all, padding: empty, counted: losses } = compute(state, data);
+    const verdict = label === PAD ? "Its label is PAD: no loss"
+      : label === EOS ? "Its label is EOS: this loss teaches the model to stop"
+      : `Its label is ${data.pieces[label]}: this cell has a loss`;
+    return `This row reads the whole source and ${read.join(" ")}. ${verdict}. Of ${all} cells, ${empty} are PAD, and ${losses} have a loss.`;
+  });
+
   const views = make(panel, "div", { class: "views", style: "align-items: start" });
   let drawn = null, nodes = [];
   figure.onChange((state) => {
@@ -81,13 +89,6 @@ export function build(root, data) {
         node.style.outline = isOn ? "3px solid var(--query)" : "";
         if (node.type === "button") node.setAttribute("aria-pressed", isOn);
       }))));
-  });
-  figure.say(panel, (state) => {
-    const { read, label, cells: all, padding: empty, counted: losses } = compute(state, data);
-    const verdict = label === PAD ? "Its label is PAD: no loss"
-      : label === EOS ? "Its label is EOS: this loss teaches the model to stop"
-      : `Its label is ${data.pieces[label]}: this cell has a loss`;
-    return `This row reads the whole source and ${read.join(" ")}. ${verdict}. Of ${all} cells, ${empty} are PAD, and ${losses} have a loss.`;
   });
   figure.show();
 }
