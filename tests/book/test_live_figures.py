@@ -555,6 +555,57 @@ def test_labels_of_a_batch_are_touched_by_keyboard_after_a_guess(phone):
     assert small["width"] >= 22
 
 
+BROKEN = {
+    "sentences": [
+        {
+            "source": "today a dog sleeps .",
+            **dict.fromkeys(
+                ("right", "one", "attention", "transformer"), "heute schläft ein hund ."
+            ),
+            "gloss": "today a dog sleeps .",
+        },
+        {
+            "source": "the king picks up my small coat .",
+            "right": "der könig hebt meinen kleinen mantel auf .",
+            "one": "der könig hebt meinen alten schlüssel auf .",
+            "attention": "der könig hebt meinen kleinen mantel auf .",
+            "transformer": "der könig hebt meinen großen mantel auf .",
+            "gloss": "the king picks up my old key .",
+        },
+    ]
+}
+
+
+def test_a_sentence_breaks_where_its_translation_is_wrong():
+    first, second = run_javascript(
+        "return [0, 1].map((sentence) => breaks.compute({ sentence }, given));",
+        BROKEN,
+        [SOURCES / "breaks.js"],
+    )
+    parts = ("one", "gloss", "attention", "transformer")
+    assert (first["length"], second["length"]) == (5, 8)
+    assert not any(word["isNew"] for part in parts for word in first[part])
+    new = [[w["word"] for w in second[part] if w["isNew"]] for part in parts]
+    assert new == [["alten", "schlüssel"], ["old", "key"], [], ["großen"]]
+
+
+def test_a_sentence_is_chosen_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("breaks", BROKEN).data)
+    slider = phone.get_by_role("slider", name="sentence")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    phone.get_by_role("button", name="which things are meant").press("Enter")
+    assert "Right. " in phone.locator(".because").inner_text()
+    says = phone.locator(".says")
+    assert "of 5 tokens: 0 with one vector, 0 with attention, 0" in says.inner_text()
+    slider.focus()
+    phone.keyboard.press("End")
+    assert "of 8 tokens: 2 with one vector, 0 with attention, 1" in says.inner_text()
+    marked = phone.locator("mark").all_inner_texts()
+    assert marked == ["alten", "schlüssel", "old", "key", "großen"]
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert phone.locator("mark").count() == 0
+
+
 @pytest.mark.parametrize(
     ("old", "now", "new"),
     [
