@@ -27,6 +27,8 @@ MODULES = {
     "cards": (),
     "triangle": (),
     "perplexity": (),
+    "batch": (),
+    "breaks": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"

@@ -20,6 +20,7 @@ from results.live_sweeps import (
 )
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
+from transformer_lite.batching import Batch
 from transformer_lite.data.toy import split_words
 from transformer_lite.tokenizer import EOS
 from transformer_lite_book.live_figures import (
@@ -531,6 +532,117 @@ def test_probabilities_are_moved_by_keyboard_after_a_guess(phone):
     parts.last.get_by_role("slider", name="token 1").press("End")
     phone.get_by_role("button", name="Reset").press("Enter")
     assert "perplexity 1.36, 3 of 4 right" in parts.first.inner_text()
+
+
+def batch_data():
+    """What 5.1 gives its live figure, for four pairs of other lengths."""
+    lengths = [(2, 3), (7, 11), (4, 7), (7, 12)]
+    pairs = [[[*range(3, 3 + m)], [*range(20, 20 + n)]] for m, n in lengths]
+    pieces = ["PAD", "BOS", "EOS", *(f"p{number}" for number in range(3, 40))]
+    orders = [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
+    return {"pairs": pairs, "orders": orders, "pieces": pieces}
+
+
+def test_a_batch_is_filled_and_shifted_as_the_package_does_it():
+    data = batch_data()
+    states = [
+        {"sorted": is_sorted, "batch": 0, "row": 0, "column": 11}
+        for is_sorted in (False, True)
+    ]
+    found = run_javascript(
+        "return given.states.map((state) => batch.compute(state, given.data));",
+        {"states": states, "data": data},
+        [SOURCES / "batch.js"],
+    )
+    for one, order in zip(found, data["orders"], strict=True):
+        for drawn, numbers in zip(one["batches"], order, strict=True):
+            sides = ([data["pairs"][n][i] for n in numbers] for i in (0, 1))
+            right = Batch.from_ids(*sides)
+            assert drawn["source"] == right.src_ids.tolist()
+            assert drawn["input"] == right.tgt_input.tolist()
+            assert drawn["labels"] == right.labels.tolist()
+        assert one["counted"] == 37
+    assert [(one["cells"], one["padding"]) for one in found] == [(82, 21), (68, 7)]
+    assert [one["place"] for one in found] == [
+        11,
+        7,
+    ]  # the last column, if there is none
+    assert found[0]["label"] == 0
+
+
+def test_labels_of_a_batch_are_touched_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("batch", batch_data()).data)
+    label = phone.get_by_role("button", name="row 1, label 4: EOS", exact=True)
+    assert label.count() == 0  # hidden until the reader has guessed
+    phone.get_by_role("button", name="82").press("Enter")
+    assert "Right" not in phone.locator(".because").inner_text()
+    says = phone.locator(".says")
+    assert "the whole source and BOS p20. Its label is p21" in says.inner_text()
+    label.first.press("Enter")
+    assert "BOS p20 p21 p22. Its label is EOS: this loss" in says.inner_text()
+    assert label.first.get_attribute("aria-pressed") == "true"
+    assert phone.locator("[aria-pressed=true]").count() == 1
+    empty = phone.get_by_role("button", name="row 1, label 12: PAD", exact=True)
+    empty.first.press("Enter")
+    assert "Its label is PAD: no loss. Of 82 cells, 21 are PAD" in says.inner_text()
+    phone.get_by_label("by length").press("Space")
+    assert "Of 68 cells, 7 are PAD, and 37 have a loss" in says.inner_text()
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert "Of 82 cells" in says.inner_text()
+    small = label.first.bounding_box()
+    assert small["height"] >= 28
+    assert small["width"] >= 22
+
+
+BROKEN = {
+    "sentences": [
+        {
+            "source": "today a dog sleeps .",
+            **dict.fromkeys(
+                ("right", "one", "attention", "transformer"), "heute schläft ein hund ."
+            ),
+            "gloss": "today a dog sleeps .",
+        },
+        {
+            "source": "the king picks up my small coat .",
+            "right": "der könig hebt meinen kleinen mantel auf .",
+            "one": "der könig hebt meinen alten schlüssel auf .",
+            "attention": "der könig hebt meinen kleinen mantel auf .",
+            "transformer": "der könig hebt meinen großen mantel auf .",
+            "gloss": "the king picks up my old key .",
+        },
+    ]
+}
+
+
+def test_a_sentence_breaks_where_its_translation_is_wrong():
+    first, second = run_javascript(
+        "return [0, 1].map((sentence) => breaks.compute({ sentence }, given));",
+        BROKEN,
+        [SOURCES / "breaks.js"],
+    )
+    parts = ("one", "gloss", "attention", "transformer")
+    assert (first["length"], second["length"]) == (5, 8)
+    assert not any(word["isNew"] for part in parts for word in first[part])
+    new = [[w["word"] for w in second[part] if w["isNew"]] for part in parts]
+    assert new == [["alten", "schlüssel"], ["old", "key"], [], ["großen"]]
+
+
+def test_a_sentence_is_chosen_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("breaks", BROKEN).data)
+    slider = phone.get_by_role("slider", name="sentence")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    phone.get_by_role("button", name="which things are meant").press("Enter")
+    assert "Right. " in phone.locator(".because").inner_text()
+    says = phone.locator(".says")
+    assert "of 5 tokens: 0 with one vector, 0 with attention, 0" in says.inner_text()
+    slider.focus()
+    phone.keyboard.press("End")
+    assert "of 8 tokens: 2 with one vector, 0 with attention, 1" in says.inner_text()
+    marked = phone.locator("mark").all_inner_texts()
+    assert marked == ["alten", "schlüssel", "old", "key", "großen"]
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert phone.locator("mark").count() == 0
 
 
 @pytest.mark.parametrize(

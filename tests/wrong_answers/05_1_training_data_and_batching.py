@@ -1,5 +1,9 @@
 """Wrong answers to the exercises of 5.1, by check and by mistake."""
 
+import torch
+
+from transformer_lite.batching import Batch
+
 
 def in_order(word, learned, places=None, backwards=False):
     """The merges one after the other, as often as `places` says."""
@@ -52,20 +56,53 @@ def until_one_does_not_fit(word, learned):
     return pieces
 
 
+def four(source, target, src_begin=(), src_end=(2,), begin=(), end=(2,), shifted=True):
+    """Source, decoder input, labels, and the labels that count."""
+
+    def filled(rows):
+        width = max(map(len, rows))
+        return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+
+    labels = filled([[*begin, *row, *end] for row in target])
+    inputs = torch.cat([torch.ones_like(labels[:, :1]), labels[:, :-1]], dim=1)
+    src = filled([[*src_begin, *row, *src_end] for row in source])
+    return src, inputs if shifted else labels, labels, labels != 0
+
+
+def without_ends(source, target):
+    """The decoder reads no EOS, as if each row were cut before it was filled."""
+    src, inputs, labels, real = four(source, target)
+    return src, inputs.masked_fill(inputs == 2, 0), labels, real
+
+
+def counted(source, target, which):
+    src, inputs, labels, _ = four(source, target)
+    return src, inputs, labels, which(labels)
+
+
+def the_package_s(source, target):
+    batch = Batch.from_ids(source, target)
+    return batch.src_ids, batch.tgt_input, batch.labels, batch.labels != 0
+
+
 # fmt: off
 WRONG = {
-    "check_overweight": {
-        "the share of the step": lambda tokens: [n / sum(tokens) for n in tokens],
-        "upside down": lambda tokens: [n * len(tokens) / sum(tokens) for n in tokens],
-        "without the number of batches": lambda tokens: [sum(tokens) / n for n in tokens],
-        "the weight, not the factor": lambda tokens: [1 / n / len(tokens) for n in tokens],
-        "two batches always": lambda tokens: [sum(tokens) / 2 / n for n in tokens],
-        "in order of size": lambda tokens: [sum(tokens) / len(tokens) / n for n in sorted(tokens, reverse=True)],
-        "one number": lambda tokens: [sum(tokens) / len(tokens) / min(tokens)],
-        "equal batches counted once": lambda tokens: [sum(set(tokens)) / len(set(tokens)) / n for n in tokens],
-        "rounded": lambda tokens: [round(sum(tokens) / len(tokens) / n, 2) for n in tokens],
-        "nothing": lambda tokens: None,
-        "lists of unequal length": lambda tokens: [[1.0], [1.0, 2.0]],
+    "check_rectangles": {
+        "nothing": lambda source, target: None,
+        "without the mask": lambda source, target: four(source, target)[:3],
+        "no EOS in the source": lambda source, target: four(source, target, src_end=[]),
+        "BOS in the source": lambda source, target: four(source, target, src_begin=[1]),
+        "the labels as input": lambda source, target: four(source, target, shifted=False),
+        "no EOS in the labels": lambda source, target: four(source, target, end=[]),
+        "BOS in the labels": lambda source, target: four(source, target, begin=[1]),
+        "the last EOS cut off before padding": without_ends,
+        "PAD on the left": lambda source, target: [side.flip(1) for side in four(source, target)],
+        "all cells have a loss": lambda source, target: counted(source, target, lambda labels: labels >= 0),
+        "EOS has no loss": lambda source, target: counted(source, target, lambda labels: labels > 2),
+        "the input that is not PAD": lambda source, target: (*(parts := four(source, target))[:3], parts[1] != 0),
+        "numbers for booleans": lambda source, target: counted(source, target, lambda labels: (labels != 0).long()),
+        "the package's batch": the_package_s,
+        "a row for each sentence alone": lambda source, target: four(source[:1], target[:1]),
     },
     "check_cut_word": {
         "the longest piece first": longest_first,

@@ -1,0 +1,73 @@
+/* Where does it break? (Section 1). Translations of test sentences in order of length, by
+   a recurrent model with one vector, by one with attention, and by the Transformer. */
+
+import { make } from "../../transformer_lite/page/dom.js";
+import { changedWords, Figure, predict } from "./live.js";
+
+export const START = { sentence: 0 };
+
+/* Everything that the figure shows.
+   data  sentences  each with its English `source`, the `right` German, what each model
+                    wrote, `one`, `attention` and `transformer`, and an English `gloss`
+                    of `one` */
+export function compute({ sentence }, { sentences }) {
+  const { source, right, one, attention, transformer, gloss } = sentences[sentence];
+  const compare = (old, now) => changedWords(old.split(" "), now.split(" "));
+  return {
+    source,
+    length: source.split(" ").length,
+    one: compare(right, one),
+    gloss: compare(source, gloss),
+    attention: compare(right, attention),
+    transformer: compare(right, transformer),
+  };
+}
+
+export function build(root, data) {
+  const figure = new Figure(root, START);
+  const total = data.sentences.length;
+  predict(root, {
+    question: "A translator keeps each sentence in one vector. Our test sentences get longer. What does its German lose first?",
+    options: ["the grammar", "the end of the sentence", "which things are meant"],
+    answer: "which things are meant",
+    because: "Its German stays fluent, but it says something else. Move the slider.",
+  }, () => (panel.hidden = false));
+  const panel = make(root, "div", { hidden: "" });
+  const controls = make(panel, "div", { class: "controls wide" });
+  figure.slider(controls, "sentence", {
+    min: 1, max: total,
+    get: ({ sentence }) => sentence + 1,
+    set: (number) => ({ sentence: number - 1 }),
+    shown: (number) => `${number} of ${total}`,
+  });
+  figure.reset(controls);
+
+  const lines = [
+    ["English", "source"],
+    ["one vector", "one", "de"],
+    ["which means", "gloss"],
+    ["with attention", "attention", "de"],
+    ["Transformer", "transformer", "de"],
+  ].map(([title, key, lang = "en"]) => {
+    make(panel, "p", { class: "axis", style: "margin: 0.5em 0 0" }, title);
+    return [key, make(panel, "p", { lang, style: "margin: 0; min-height: 1.5em" })];
+  });
+  figure.onChange((state) => {
+    const shown = compute(state, data);
+    for (const [key, line] of lines) {
+      line.textContent = key === "source" ? shown.source : "";
+      if (key === "source") continue;
+      for (const { word, isNew } of shown[key]) {
+        make(line, isNew ? "mark" : "span", {}, word);
+        line.append(" ");
+      }
+    }
+  });
+  figure.say(panel, (state) => {
+    const { length, ...shown } = compute(state, data);
+    const wrong = (key) => shown[key].filter(({ isNew }) => isNew).length;
+    return `Wrong words in a sentence of ${length} tokens: ${wrong("one")} with one vector, ${wrong("attention")} with attention, ${wrong("transformer")} by the Transformer.`;
+  });
+  make(panel, "p", { class: "axis" }, "Underlined: not in the right translation, or not in the English sentence.");
+  figure.show();
+}
