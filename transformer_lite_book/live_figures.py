@@ -29,6 +29,7 @@ MODULES = {
     "perplexity": (),
     "batch": (),
     "breaks": (),
+    "bets": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"

@@ -3,6 +3,7 @@
 The parts in a browser are skipped where there is no Chromium.
 """
 
+import math
 import re
 from itertools import product
 
@@ -643,6 +644,53 @@ def test_a_sentence_is_chosen_by_keyboard_after_a_guess(phone):
     assert marked == ["alten", "schlüssel", "old", "key", "großen"]
     phone.get_by_role("button", name="Reset").press("Enter")
     assert phone.locator("mark").count() == 0
+
+
+def bets_data():
+    """What 6.2 gives its live figure, for three rows."""
+    ends = {"C5": -0.15, "C2": 0.0, "D1": 0.48}
+    starts = {"C5": -0.14, "C2": -0.12, "D1": -0.16}
+    rows = [
+        {"name": row, "label": f"row {row}", "logs": [starts[row]] * 14 + [end]}
+        for row, end in ends.items()
+    ]
+    steps = [*range(500, 7501, 500)]
+    return {"steps": steps, "luck": [0.02] * 15, "bets": ["C5", "C2"], "rows": rows}
+
+
+def test_bets_are_right_or_wrong_by_the_step():
+    states = [{"stop": stop, "bets": {"C5": -1, "C2": 0}} for stop in (0, 14)]
+    first, last = run_javascript(
+        "return given.states.map((state) => bets.compute(state, given.data));",
+        {"states": states, "data": bets_data()},
+        [SOURCES / "bets.js"],
+    )
+    assert [row["name"] for row in first["rows"]] == ["D1", "C5", "C2"]
+    assert [row["name"] for row in last["rows"]] == ["C5", "C2", "D1"]
+    assert [row["verdict"] for row in last["rows"]] == [-1, 0, 1]
+    assert (first["right"], last["right"], last["made"]) == (1, 2, 2)
+    assert last["rows"][2]["percent"] == pytest.approx(100 * math.expm1(0.48))
+
+
+def test_bets_are_placed_by_keyboard_before_the_results(phone):
+    phone.set_content(live_figure("bets", bets_data()).data)
+    slider = phone.get_by_role("slider", name="stop at step")
+    assert slider.count() == 0  # hidden until the reader has bet
+    group = phone.get_by_role("group", name="row C2")
+    group.get_by_role("button", name="same").press("Enter")
+    phone.get_by_role("button", name="Show the results").press("Enter")
+    says = phone.locator(".says")
+    assert "At step 7,500, “row C5” is best (\N{MINUS SIGN}14" in says.inner_text()
+    assert "1 of your 1 bets is right" in says.inner_text()
+    assert phone.locator("tbody tr, table tr").first.inner_text().startswith("row C5")
+    slider.focus()
+    phone.keyboard.press("Home")
+    assert slider.get_attribute("aria-valuetext") == "500"
+    assert "“row D1” is best" in says.inner_text()
+    assert "0 of your 1 bets are right" in says.inner_text()
+    assert "✗" in phone.locator("table").inner_text()
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert "your" not in says.inner_text()
 
 
 @pytest.mark.parametrize(

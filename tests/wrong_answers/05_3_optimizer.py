@@ -1,7 +1,5 @@
 """Wrong answers to the exercises of 5.3, by check and by mistake."""
 
-import math
-
 import torch
 
 
@@ -65,27 +63,39 @@ def sign_only(weights, gradient, state, rate, betas, eps, decay):
     return weights * (1 - rate * decay) - rate * gradient.sign()
 
 
-def bare(rate, d_model, scale):
-    """What the minimum in Equation 3 has to be."""
-    return rate * math.sqrt(d_model) / scale
+def flat(tensors):
+    return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def counted(one, other, used):
+    """The share of equal signs among the weights that `used` chooses."""
+    one, other = flat(one), flat(other)
+    return (one.sign() == other.sign())[used(one, other)].double().mean().item()
+
+
+def both(one, other):
+    return (one != 0) & (other != 0)
+
+
+def mean_of_shares(one, other):
+    shares = [counted([a], [b], both) for a, b in zip(one, other, strict=True)]
+    return sum(shares) / len(shares)
 
 
 # fmt: off
 WRONG = {
-    "check_steps_of": {
-        "without d_model": lambda r, d, w, s: (r / s * w**1.5, (r / s) ** -2),
-        "without scale": lambda r, d, w, s: (bare(r, d, 1) * w**1.5, bare(r, d, 1) ** -2),
-        "scale on the wrong side": lambda r, d, w, s: (bare(r, d, 1 / s) * w**1.5, bare(r, d, 1 / s) ** -2),
-        "the base model's warm-up": lambda r, d, w, s: (bare(r, d, s) * 4000**1.5, bare(r, d, s) ** -2),
-        "falls with the step itself": lambda r, d, w, s: (bare(r, d, s) * w**1.5, w * (math.sqrt(d * w) * r / s) ** -1),
-        "twice the peak": lambda r, d, w, s: (w, w),
-        "rounded": lambda r, d, w, s: (round(bare(r, d, s) * w**1.5), round(bare(r, d, s) ** -2)),
-        "one step alone": lambda r, d, w, s: bare(r, d, s) ** -2,
-        "no numbers": lambda r, d, w, s: ("early", "late"),
-        "a factor that fits scale 1 and 0.5 only": lambda r, d, w, s: (
-            r * math.sqrt(d) * (3 - 2 * s) * w**1.5,
-            (r * math.sqrt(d) * (3 - 2 * s) or 1) ** -2,
-        ),
+    "check_same_signs": {
+        "zeros counted": lambda one, other: counted(one, other, lambda a, b: torch.ones_like(a, dtype=torch.bool)),
+        "two zeros left out alone": lambda one, other: counted(one, other, lambda a, b: (a != 0) | (b != 0)),
+        "the first gradient's zeros alone": lambda one, other: counted(one, other, lambda a, b: a != 0),
+        "the mean of the tensors' shares": mean_of_shares,
+        "the first tensor": lambda one, other: counted(one[:1], other[:1], both),
+        "tiny gradients left out": lambda one, other: counted(one, other, lambda a, b: (a.abs() > 1e-6) & (b.abs() > 1e-6)),
+        "signs that differ": lambda one, other: 1 - counted(one, other, both),
+        "a cosine": lambda one, other: torch.nn.functional.cosine_similarity(flat(one), flat(other), 0).item(),
+        "a count": lambda one, other: counted(one, other, both) * both(flat(one), flat(other)).sum().item(),
+        "what the chapter found": lambda one, other: 0.83,
+        "nothing": lambda one, other: None,
     },
     "check_adamw_step": {
         "decay in the gradient": but(l2=True),

@@ -1,39 +1,33 @@
 """Wrong answers to the exercises of 6.2, by check and by mistake."""
 
 import math
-from itertools import combinations
-from statistics import mean, median
+from statistics import mean
 
 
-def splits(one, other, centre=mean):
-    """How far apart the two groups are, for every way to deal out the runs."""
-    runs = [*one, *other]
-    for chosen in combinations(range(len(runs)), len(one)):
-        rest = [runs[i] for i in range(len(runs)) if i not in chosen]
-        yield centre([runs[i] for i in chosen]) - centre(rest)
+def standings(centre, order=None, at=None):
+    """Ratios of a centre of each row's runs, in the order of `order`."""
+
+    def answer(curves, place):
+        place = place if at is None else at
+        found = {row: centre([r[place] for r in runs]) for row, runs in curves.items()}
+        rows = sorted(found, key=found.get) if order is None else order(found)
+        return {row: found[row] / found["base"] for row in rows}
+
+    return answer
 
 
-def share(far, centre=mean, slack=1e-9):
-    """A share of all ways that counts other ones as far, or other centres."""
-
-    def p_value(one, other):
-        apart = [*splits(one, other, centre)]
-        return sum(far(a, apart[0], slack) for a in apart) / len(apart)
-
-    return p_value
+def geometric(values):
+    return math.exp(mean(map(math.log, values)))
 
 
-def rounded_mean(values):
-    """The mean as floating-point numbers give it; `statistics` computes exactly."""
-    return sum(values) / len(values)
+def backwards(found):
+    return sorted(found, key=found.get, reverse=True)
 
 
-def both_sides(a, first, slack):
-    return abs(a) >= abs(first) - slack
-
-
-def doubled(one, other):
-    return min(1.0, 2 * share(lambda a, first, slack: a >= first - slack)(one, other))
+def of_logs(curves, place):
+    """The logarithms themselves divided."""
+    logs = {row: mean(math.log(r[place]) for r in runs) for row, runs in curves.items()}
+    return {row: logs[row] / logs["base"] for row in sorted(logs, key=logs.get)}
 
 
 # fmt: off
@@ -45,20 +39,25 @@ WRONG = {
         "what is left": lambda: 18 * 2 * 512 * 256 * 16 // 8,
         "nothing": lambda: None,
     },
-    "check_p_value": {
-        "one side, doubled": doubled,
-        "exactly as far or farther": share(both_sides, centre=rounded_mean, slack=0.0),
-        "medians": share(both_sides, centre=median),
-        "largest values": share(both_sides, centre=max),
-        "a constant": lambda one, other: 0.05,
-        "a slack of a hundredth": share(lambda a, first, slack: abs(a) >= abs(first) - 0.01),
-        "a slack of a ten-thousandth": share(lambda a, first, slack: abs(a) >= abs(first) - 1e-4),
-        "rounded scores": lambda one, other: share(both_sides)(
-            [round(x, 1) for x in one], [round(x, 1) for x in other]
-        ),
-        "nothing": lambda one, other: None,
-        "not a number": lambda one, other: math.nan,
-        "one side": share(lambda a, first, slack: a >= first - slack),
+    "check_standings": {
+        "the mean of perplexities": standings(mean),
+        "the best seed of each row": standings(min),
+        "the first seed of each row": standings(lambda values: values[0]),
+        "the last step": standings(geometric, at=-1),
+        "the first step": standings(geometric, at=0),
+        "the worst row first": standings(geometric, order=backwards),
+        "in the given order": standings(geometric, order=list),
+        "rows by name": standings(geometric, order=sorted),
+        "logarithms divided": of_logs,
+        "not divided by base": lambda curves, place: {
+            row: ratio * geometric([r[place] for r in curves["base"]])
+            for row, ratio in standings(geometric)(curves, place).items()
+        },
+        "base left out": lambda curves, place: {
+            row: ratio for row, ratio in standings(geometric)(curves, place).items() if row != "base"
+        },
+        "a list": lambda curves, place: [*standings(geometric)(curves, place).items()],
+        "nothing": lambda curves, place: None,
     },
 }
 # fmt: on
