@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 import torch
 from javascript import run_javascript
+from torch.utils.flop_counter import FlopCounterMode
 
 from results.interventions import attention_sublayers, faded_encoder, without_heads
 from results.live_sweeps import (
@@ -20,7 +21,9 @@ from results.live_sweeps import (
 )
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
+from transformer_lite.config import ModelConfig
 from transformer_lite.data.toy import split_words
+from transformer_lite.layers import EncoderLayer
 from transformer_lite.tokenizer import EOS
 from transformer_lite_book.live_figures import (
     MODULES,
@@ -492,6 +495,56 @@ def test_the_triangle_is_taken_off_by_keyboard_after_a_guess(browser):
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(wide) == 0
     page.close()
+
+
+PAIRS = {
+    "layers": [{"name": "the paper’s", "factor": 6}, {"name": "Llama 3", "factor": 13}],
+    "models": [
+        {"name": "the paper", "layer": 0, "d": 512, "n": 27},
+        {"name": "Llama 3.1 8B", "layer": 1, "d": 4096, "n": 131072},
+    ],
+}
+
+
+@pytest.mark.parametrize("n", [27, 512, 3072])
+def test_the_pairs_take_the_share_that_pytorch_counts(n):
+    layer = EncoderLayer(ModelConfig(attention="explicit")).to("meta")
+    x, mask = torch.empty(1, n, 512), torch.ones(1, 1, 1, n, dtype=torch.bool)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        layer(x.to("meta"), mask.to("meta"))
+    rest = 2 * n * sum(p.numel() for p in layer.parameters() if p.dim() > 1)
+    share = 1 - rest / counter.get_total_flops()
+    found = run_javascript(
+        "return pairs.compute(given.state, given.data);",
+        {"state": {"layer": 0, "d": 512, "n": n}, "data": PAIRS},
+        [SOURCES / "pairs.js"],
+    )
+    assert found["share"] == pytest.approx(share)
+    assert found["half"] == 3072
+    assert found["curve"][0] == pytest.approx([8, 8 / 3080])
+
+
+def test_tokens_and_width_are_moved_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("pairs", PAIRS).data)
+    slider = phone.get_by_role("slider", name="tokens n")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    phone.get_by_role("button", name="512 tokens: n = d").press("Enter")
+    assert "Right" not in phone.locator(".because").inner_text()
+    says = phone.locator(".says")
+    assert "With 512 tokens and d = 512, the pairs take 14" in says.inner_text()
+    assert "half at n = 6d = 3,072" in says.inner_text()
+    phone.get_by_role("button", name="Llama 3.1 8B: 131,072 tokens").press("Enter")
+    assert "take 71" in says.inner_text()
+    assert phone.locator("[aria-pressed=true]").count() == 1
+    phone.get_by_role("slider", name="width d").press("End")
+    assert "d = 16,384" in says.inner_text()
+    phone.get_by_role("combobox").select_option("0")
+    slider.press("Home")
+    assert "With 8 tokens" in says.inner_text()
+    phone.get_by_role("button", name="the paper: 27 tokens").press("Enter")
+    assert "take 0.87" in says.inner_text()
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert "With 512 tokens" in says.inner_text()
 
 
 @pytest.mark.parametrize(
