@@ -27,6 +27,7 @@ MODULES = {
     "cards": (),
     "triangle": (),
     "pairs": (),
+    "lamps": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"

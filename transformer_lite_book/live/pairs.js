@@ -17,7 +17,7 @@ export function compute({ layer, d, n }, { layers }) {
 
 const number = (value) => Math.round(value).toLocaleString("en-US");
 const percent = (share) => `${format(100 * share, share < 0.01 ? 2 : 0)}\u00a0%`;
-const across = (n) => 40 + (305 * (Math.log2(n) - 3)) / (Math.log2(LONGEST) - 3);
+const across = (n) => 48 + (297 * (Math.log2(n) - 3)) / (Math.log2(LONGEST) - 3);
 const down = (share) => 190 - 170 * share;
 
 export function build(root, data) {
@@ -34,7 +34,7 @@ export function build(root, data) {
 
   const models = make(panel, "div", { class: "controls" });
   for (const { name, layer, d, n } of data.models) {
-    const node = make(models, "button", { type: "button" }, `${name}: ${number(n)} tokens`);
+    const node = make(models, "button", { type: "button" }, `${name}: n = ${number(n)}`);
     node.addEventListener("click", () => figure.set({ layer, d, n }));
     figure.onChange((state) => {
       const isChosen = state.layer === layer && state.d === d && state.n === n;
@@ -67,8 +67,8 @@ export function build(root, data) {
     drawing.textContent = "";
     const line = (x1, y1, x2, y2, look) => make(drawing, "line", { x1, y1, x2, y2, class: look });
     const write = (x, y, text, anchor) => make(drawing, "text", { x, y, "text-anchor": anchor }, text);
-    line(40, 190, 345, 190, "foot");
-    for (const at of [0, 0.5, 1]) write(34, down(at) + 5, `${100 * at}\u00a0%`, "end").style.fontSize = "12px";
+    line(48, 190, 345, 190, "foot");
+    for (const at of [0, 0.5, 1]) write(44, down(at) + 5, `${100 * at}\u00a0%`, "end").style.fontSize = "12px";
     for (const at of [27, 512, 8192, 131072]) write(across(at), 207, number(at), "middle").style.fontSize = "12px";
     write(192, 226, "tokens n", "middle").style.fontSize = "12px";
     line(across(d), 190, across(d), 20, "foot");
