@@ -30,6 +30,8 @@ MODULES = {
     "batch": (),
     "breaks": (),
     "bets": (),
+    "pairs": (),
+    "lamps": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"

@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 import torch
 from javascript import run_javascript
+from torch.utils.flop_counter import FlopCounterMode
 
 from results.interventions import attention_sublayers, faded_encoder, without_heads
 from results.live_sweeps import (
@@ -22,7 +23,10 @@ from results.live_sweeps import (
 from transformer_lite import Translator
 from transformer_lite.attention import scaled_dot_product_attention
 from transformer_lite.batching import Batch
+from transformer_lite.config import TABLE_3, ModelConfig
 from transformer_lite.data.toy import split_words
+from transformer_lite.layers import EncoderLayer
+from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import EOS
 from transformer_lite_book.live_figures import (
     MODULES,
@@ -691,6 +695,108 @@ def test_bets_are_placed_by_keyboard_before_the_results(phone):
     assert "✗" in phone.locator("table").inner_text()
     phone.get_by_role("button", name="Reset").press("Enter")
     assert "your" not in says.inner_text()
+
+
+PAIRS = {
+    "layers": [{"name": "the paper’s", "factor": 6}, {"name": "Llama 3", "factor": 13}],
+    "models": [
+        {"name": "the paper", "layer": 0, "d": 512, "n": 27},
+        {"name": "Llama 3.1 8B", "layer": 1, "d": 4096, "n": 131072},
+    ],
+}
+
+
+@pytest.mark.parametrize("n", [27, 512, 3072])
+def test_the_pairs_take_the_share_that_pytorch_counts(n):
+    layer = EncoderLayer(ModelConfig(attention="explicit")).to("meta")
+    x, mask = torch.empty(1, n, 512), torch.ones(1, 1, 1, n, dtype=torch.bool)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        layer(x.to("meta"), mask.to("meta"))
+    rest = 2 * n * sum(p.numel() for p in layer.parameters() if p.dim() > 1)
+    share = 1 - rest / counter.get_total_flops()
+    found = run_javascript(
+        "return pairs.compute(given.state, given.data);",
+        {"state": {"layer": 0, "d": 512, "n": n}, "data": PAIRS},
+        [SOURCES / "pairs.js"],
+    )
+    assert found["share"] == pytest.approx(share)
+    assert found["half"] == 3072
+    assert found["curve"][0] == pytest.approx([8, 8 / 3080])
+
+
+def test_tokens_and_width_are_moved_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("pairs", PAIRS).data)
+    slider = phone.get_by_role("slider", name="tokens n")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    phone.get_by_role("button", name="512 tokens: n = d").press("Enter")
+    assert "Right" not in phone.locator(".because").inner_text()
+    says = phone.locator(".says")
+    assert "With 512 tokens and d = 512, the pairs take 14" in says.inner_text()
+    assert "half at n = 6d = 3,072" in says.inner_text()
+    phone.get_by_role("button", name="Llama 3.1 8B: n = 131,072").press("Enter")
+    assert "take 71" in says.inner_text()
+    assert phone.locator("[aria-pressed=true]").count() == 1
+    phone.get_by_role("slider", name="width d").press("End")
+    assert "d = 16,384" in says.inner_text()
+    phone.get_by_role("combobox").select_option("0")
+    slider.press("Home")
+    assert "With 8 tokens" in says.inner_text()
+    phone.get_by_role("button", name="the paper: n = 27").press("Enter")
+    assert "take 0.87" in says.inner_text()
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert "With 512 tokens" in says.inner_text()
+
+
+PRINTED = [65, 58, 60, 36, 50, 80, 28, 168, 53, 90, 213]
+
+
+def printed_rows():
+    """The rows of Table 3 whose parameter counts the paper prints, as 3 gives them."""
+    names, rows = ["base", "B1", "B2", *(f"C{i}" for i in range(1, 8)), "big"], []
+    for name in names:
+        with torch.device("meta"):
+            count = Transformer(TABLE_3[name]).num_parameters()
+        width = TABLE_3[name].d_model
+        fixed = count - width * TABLE_3[name].vocab_size
+        rows.append({"name": name, "fixed": fixed, "width": width})
+    for row, printed in zip(rows, PRINTED, strict=True):
+        row["printed"] = printed
+    return {"rows": rows}
+
+
+def test_no_vocabulary_lights_all_rows_and_one_range_lights_ten():
+    places = [*range(33_000, 45_001, 4)]
+    found = run_javascript(
+        "return given.places.map((vocabulary) => "
+        "lamps.compute({ vocabulary }, given.data).lit);",
+        {"places": places, "data": printed_rows()},
+        [SOURCES / "lamps.js"],
+    )
+    lit = dict(zip(places, found, strict=True))
+    assert lit[37_000] == 0
+    assert max(found) == 10
+    ten = [place for place, count in lit.items() if count == 10]
+    assert (ten[0], ten[-1]) == (41_004, 41_208)
+
+
+def test_the_vocabulary_is_moved_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("lamps", printed_rows()).data)
+    slider = phone.get_by_role("slider", name="vocabulary")
+    assert slider.count() == 0  # hidden until the reader has guessed
+    phone.get_by_role("button", name="Most of them").press("Enter")
+    assert "Right" not in phone.locator(".because").inner_text()
+    says = phone.locator(".says")
+    assert "With 37,000 tokens, 0 of 11 counts are as printed." in says.inner_text()
+    slider.focus()
+    for _ in range(41):
+        phone.keyboard.press("ArrowRight")
+    assert "With 41,100 tokens, 10 of 11" in says.inner_text()
+    assert "not big" in says.inner_text()
+    assert phone.get_by_role("cell", name="yes").count() == 10
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert phone.evaluate(wide) == 0  # also where rows are lit
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert "With 37,000 tokens" in says.inner_text()
 
 
 @pytest.mark.parametrize(
