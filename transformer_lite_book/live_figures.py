@@ -26,6 +26,7 @@ MODULES = {
     "unit": (),
     "cards": (),
     "triangle": (),
+    "bleu": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"
