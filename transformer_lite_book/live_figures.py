@@ -32,6 +32,7 @@ MODULES = {
     "bets": (),
     "pairs": (),
     "lamps": (),
+    "bleu": (),
 }
 """The figures, each with the modules of the model's page that it computes with."""
 SOURCES = Path(__file__).parent / "live"

@@ -39,6 +39,8 @@ STEP_MEMORY = FOLDER / "step_memory.json"
 """Written by results/step_memory.py."""
 GRAMMAR = FOLDER / "grammar.json"
 """Written by results/grammar.py."""
+LIKELIEST = FOLDER / "likeliest.json"
+"""Written by results/likeliest.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -126,6 +128,17 @@ def grammar_scores() -> dict[str, dict[str, float]]:
     beam.
     """
     return json.loads(GRAMMAR.read_text(encoding="utf-8"))["scores"]
+
+
+def likeliest_outputs() -> dict[str, Any]:
+    """Return what a translator finds likeliest, and how wider beams come to it.
+
+    "ways" has the scores of each search on the same captions; "likeliest" went through
+    all outputs, and "gave_up" on so many captions. "is_likeliest" counts how often a
+    beam finds the same. "captions" has for each the tokens of its reference, and the
+    log-probabilities of the reference, of the empty and of the likeliest output.
+    """
+    return json.loads(LIKELIEST.read_text(encoding="utf-8"))
 
 
 def _stored(kind: str, name: str) -> Any:

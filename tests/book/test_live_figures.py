@@ -10,6 +10,8 @@ from itertools import product
 import pytest
 import torch
 from javascript import run_javascript
+from sacrebleu import BLEU
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from torch.utils.flop_counter import FlopCounterMode
 
 from results.interventions import attention_sublayers, faded_encoder, without_heads
@@ -797,6 +799,88 @@ def test_the_vocabulary_is_moved_by_keyboard_after_a_guess(phone):
     assert phone.evaluate(wide) == 0  # also where rows are lit
     phone.get_by_role("button", name="Reset").press("Enter")
     assert "With 37,000 tokens" in says.inner_text()
+
+
+HOUSE = "Ein kleines Haus steht im Wald."
+TRANSLATED = [
+    ("Im Wald steht ein kleines Haus.", "In the forest stands a small house"),
+    ("Ein kleines Haus steht steht.", "A small house stands stands"),
+    ("Kein kleines Haus steht im Wald.", "No small house stands in the forest"),
+]
+PRESETS = {
+    "reference": HOUSE,
+    "meaning": "A small house stands in the forest.",
+    "presets": [
+        {"text": text, "english": english, "title": f"{i}"}
+        for i, (text, english) in enumerate(TRANSLATED, start=1)
+    ],
+}
+
+
+def test_bleu_while_one_writes_is_that_of_sacrebleu():
+    texts = [
+        HOUSE,
+        "",
+        ".",
+        "Wald",
+        "ein",
+        "Haus Haus",
+        *(text for text, _ in TRANSLATED),
+    ]
+    texts += [
+        "im T-Shirt, 3-mal",
+        "3.5 und 1,000 a.b",
+        "&quot;Ja&quot; &lt; &amp;",
+        "5,",
+    ]
+    texts += [
+        "a b c d e a b c d",
+        "b c d e f",
+        "„Ja“ – ‘so’ …",
+        "x_y @ [z] {w} ~ `v`",
+        "-",
+    ]
+    pairs = [*product(texts, texts)]
+    found = run_javascript(
+        "return given.map(([translation, reference]) => "
+        "({words: bleu.cut(translation), ...bleu.compute({translation, reference})}));",
+        pairs,
+        [SOURCES / "bleu.js"],
+    )
+    cut, smooth, formula = Tokenizer13a(), BLEU(), BLEU(smooth_method="none")
+    for (translation, reference), one in zip(pairs, found, strict=True):
+        assert one["words"] == cut(translation).split()
+        theirs = smooth.corpus_score([translation], [[reference]])
+        assert one["sacrebleu"] == pytest.approx(theirs.score, abs=1e-6)
+        exact = formula.corpus_score([translation], [[reference]]).score
+        assert one["formula"] == pytest.approx(exact, abs=1e-6)
+        assert [len(row["right"]) for row in one["rows"]] == theirs.counts
+        assert [row["total"] for row in one["rows"]] == theirs.totals
+
+
+def test_bleu_is_written_by_keyboard_after_a_guess(phone):
+    phone.set_content(live_figure("bleu", PRESETS).data)
+    box = phone.get_by_role("textbox", name="translation")
+    assert box.count() == 0  # hidden until the reader has guessed
+    phone.get_by_role("button", name=TRANSLATED[0][0]).press("Enter")
+    assert "In this order: 0.0, 45.5, 80.9." in phone.locator(".because").inner_text()
+    assert "Right" not in phone.locator(".because").inner_text()
+    says = phone.locator(".says")
+    assert says.inner_text().startswith("BLEU 0.0")
+    assert "smooths zeros" in says.inner_text()
+    box.fill(HOUSE)
+    assert says.inner_text() == "BLEU 100.0, with a brevity penalty of 1.000."
+    box.press("End")
+    box.press("Backspace")
+    assert "Ein kleines Haus steht" in phone.locator("table").inner_text()
+    assert says.inner_text().startswith("BLEU 84.6, with a brevity penalty of 0.846.")
+    phone.get_by_role("textbox", name="reference").fill("Wald")
+    phone.get_by_role("button", name="3", exact=True).press("Enter")
+    assert says.inner_text().startswith("BLEU 80.9")
+    box.fill("")
+    assert says.inner_text() == "BLEU 0.0, with a brevity penalty of 0.000."
+    phone.get_by_role("button", name="Reset").press("Enter")
+    assert box.input_value() == TRANSLATED[0][0]
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,21 @@
 
 import json
 import re
-from itertools import combinations, islice
+from dataclasses import replace
+from itertools import combinations, islice, pairwise
 
 import pytest
 import torch
 from safetensors import safe_open
 from unchecked import unchecked
 
+from results.likeliest import Output, likeliest
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
 from transformer_lite.config import BASE, BIG
 from transformer_lite.model import Transformer
-from transformer_lite.tokenizer import PAD
+from transformer_lite.tokenizer import EOS, PAD
 from transformer_lite.training.memory import step_memory
 from transformer_lite_book import recordings
 from transformer_lite_book.recordings import (
@@ -175,3 +177,31 @@ def test_the_stored_memory_of_a_step_is_predicted_and_found(name, config):
 def test_the_parser_beats_the_grammar_counted_from_the_same_trees():
     f1 = {name: one["f1"] for name, one in recordings.grammar_scores().items()}
     assert f1["as_it_is"] < f1["annotated"] < f1["parser_test"] < f1["parser_beam_4"]
+
+
+@torch.inference_mode()
+def test_the_search_through_everything_finds_what_a_wide_beam_finds():
+    translator = Translator.load("multi30k_en_de", device="cpu")
+    english = "A boy jumps into a swimming pool."
+    wide = replace(translator.search, beam_size=16, alpha=0.0)
+    (found,) = translator.hypotheses([english], wide)
+    ids = torch.tensor([[*translator.tokenizer.encode(english), EOS]])
+    memory = translator.model.encoder(ids, torch.ones_like(ids)[:, None, None] > 0)
+    best = likeliest(translator.model, memory, Output(found.log_prob - 2, []))
+    assert best.ids == found.ids
+    assert best.log_prob == pytest.approx(found.log_prob, abs=1e-3)
+
+
+def test_wider_beams_find_likelier_outputs_and_fewer_words():
+    stored = recordings.likeliest_outputs()
+    ways = stored["ways"]
+    order = ["beam 1", "beam 4", "beam 16", "beam 64", "likeliest"]
+    for one, other in pairwise(ways[name] for name in order):
+        assert one["log_prob"] < other["log_prob"]
+        assert one["length_ratio"] > other["length_ratio"]
+    captions = stored["captions"]
+    assert {len(column) for column in captions.values()} == {1000}
+    for likely, empty, human in zip(
+        captions["likeliest"], captions["empty"], captions["reference"], strict=True
+    ):
+        assert likely >= max(empty, human) - 0.02

@@ -1,8 +1,12 @@
 """Wrong answers to the exercises of 6.1, by check and by mistake."""
 
+import math
 from collections import Counter
+from heapq import heappop, heappush
 
 import torch
+
+from transformer_lite.tokenizer import EOS
 
 
 def grams(words, n):
@@ -14,6 +18,49 @@ def matches(allowed_of):
     return lambda words, references, n: (
         grams(words, n) & allowed_of([grams(r, n) for r in references])
     ).total()
+
+
+def beam(next_log_probs, size, stop=False):
+    """Beam search, which may miss the likeliest output."""
+    beams, best = [(0.0, ())], (-math.inf, (EOS,))
+    while beams:
+        found = [
+            (log_prob + p, (*tokens, token))
+            for log_prob, tokens in beams
+            for token, p in next_log_probs(tokens).items()
+        ]
+        found = sorted(found, reverse=True)[:size]
+        best = max([best, *(one for one in found if one[1][-1] == EOS)])
+        beams = [one for one in found if one[1][-1] != EOS and one[0] > best[0]]
+        if stop and best[1] != (EOS,):
+            break
+    return best[1]
+
+
+def everything(next_log_probs, limit, tokens=()):
+    """The best of all outputs up to a length, without cutting anything off."""
+
+    def outputs(tokens, log_prob):
+        for token, p in next_log_probs(tokens).items():
+            if token == EOS:
+                yield log_prob + p, (*tokens, token)
+            elif len(tokens) < limit:
+                yield from outputs((*tokens, token), log_prob + p)
+
+    return max(outputs((), 0.0), default=(0, (EOS,)))[1]
+
+
+def cheapest_first(next_log_probs, mean=False):
+    """The right search, if it does not compare means."""
+    begun = [(0.0, 0.0, ())]
+    while True:
+        _, log_prob, tokens = heappop(begun)
+        if tokens and tokens[-1] == EOS:
+            return tokens
+        for token, p in next_log_probs(tokens).items():
+            total = log_prob + p
+            order = -total / (len(tokens) + 1) if mean else -total
+            heappush(begun, (order, total, (*tokens, token)))
 
 
 def every_gram_of_a_reference(words, references, n):
@@ -36,15 +83,18 @@ def by_key(words, references, n, key):
 
 # fmt: off
 WRONG = {
-    "check_cache_bytes": {
-        "the tokens alone": lambda n, h, k, v, s, t, b: n * h * (k + v) * t * b,
-        "the source alone": lambda n, h, k, v, s, t, b: n * h * (k + v) * s * b,
-        "keys alone": lambda n, h, k, v, s, t, b: n * h * k * (s + t) * b,
-        "values alone": lambda n, h, k, v, s, t, b: n * h * v * (s + t) * b,
-        "always four bytes": lambda n, h, k, v, s, t, b: n * h * (k + v) * (s + t) * 4,
-        "the longer of the two": lambda n, h, k, v, s, t, b: n * h * (k + v) * max(s, t) * b,
-        "many numbers": lambda *given: torch.ones(3),
-        "nothing": lambda *given: None,
+    "check_likeliest": {
+        "greedy": lambda f: beam(f, 1),
+        "a beam of 2": lambda f: beam(f, 2),
+        "a beam of 64": lambda f: beam(f, 64),
+        "the first that ends": lambda f: beam(f, 64, stop=True),
+        "at most seven tokens": lambda f: everything(f, 7),
+        "every output": lambda f: everything(f, 40),
+        "nothing at all": lambda f: (EOS,),
+        "without the end": lambda f: cheapest_first(f)[:-1],
+        "the log-probability of each token": lambda f: cheapest_first(f, mean=True),
+        "a list": lambda f: list(cheapest_first(f)),
+        "no answer": lambda f: None,
     },
     "check_matches": {
         "no clipping": every_gram_of_a_reference,
