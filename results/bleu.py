@@ -1,5 +1,6 @@
 """Scores that compare with other works, and how far a difference can be trusted."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,17 @@ def tokenized_bleu(
     bleu = sacrebleu.BLEU(tokenize="none", force=True)
     found = bleu.corpus_score([*map(words, translations)], [[*map(words, references)]])
     return found.score, str(bleu.get_signature())
+
+
+def lengths(translations: Sequence[str], reference_words: int) -> dict[str, float]:
+    """Return how long translations are beside their references, and BLEU's penalty.
+
+    Words are those of sacrebleu's 13a, which BLEU counts, too.
+    """
+    cut = Tokenizer13a()
+    ratio = sum(len(cut(line).split()) for line in translations) / reference_words
+    penalty = min(1.0, math.exp(1 - 1 / ratio)) if ratio else 0.0
+    return {"length_ratio": round(ratio, 4), "brevity_penalty": round(penalty, 4)}
 
 
 def compare(

@@ -10,10 +10,12 @@ from functools import cache
 
 import jsonschema
 import pytest
+import sacrebleu
 import torch
 from safetensors import safe_open
 
 from results import decoding, grammar, make, parsing_scores, records
+from results.bleu import lengths
 from results.models import MODELS
 from results.provenance import ROOT
 from results.runs import CORPORA, GPU_RUNS, RUNS
@@ -23,7 +25,7 @@ from transformer_lite.data.corpora import DATA_VARIABLE
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.parsing.brackets import score_brackets
 from transformer_lite.parsing.trees import TREES, TREES_WITH_WORDS
-from transformer_lite_book.recordings import HEADS
+from transformer_lite_book.recordings import HEADS, stored_runs
 
 ALL = (*RUNS, *GPU_RUNS)
 MADE = [run for run in ALL if (ROOT / run.result).exists()]
@@ -195,6 +197,28 @@ def test_stored_scores_can_be_computed_again(corpus, prepared):
                 is_float = isinstance(value, float)
                 expected = pytest.approx(value, abs=1e-4) if is_float else value
                 assert recorded[split][name] == expected
+
+
+@pytest.mark.parametrize("line", ["Ein Hund läuft.", "Ein Hund, am Strand, läuft.", ""])
+def test_lengths_are_those_that_bleu_counts(line):
+    bleu = sacrebleu.corpus_bleu([line, "Da!"], [["Ein Hund rennt.", "Dort!"]])
+    found = lengths([line, "Da!"], bleu.ref_len)
+    ratio, penalty = bleu.sys_len / bleu.ref_len, bleu.bp
+    assert found == pytest.approx(
+        {"length_ratio": ratio, "brevity_penalty": penalty}, abs=1e-4
+    )
+
+
+@with_data
+def test_the_lengths_of_the_digest_are_those_that_bleu_counts(prepared):
+    _, references = prepared("multi30k_en_de").text("valid")
+    for row in ("D3", "base", "D4"):
+        (first, *_) = stored_runs(f"table_3_longer/{row}")
+        outputs = read_lines(ROOT / f"results/table_3_longer/{row}-1.valid.txt.gz")
+        bleu = sacrebleu.corpus_bleu(outputs, [references])
+        found = first["scores"]["valid"]
+        assert found["length_ratio"] == round(bleu.sys_len / bleu.ref_len, 4)
+        assert found["brevity_penalty"] == round(bleu.bp, 4)
 
 
 @with_data

@@ -22,9 +22,10 @@ from pandas import Series
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from results.bleu import lengths  # noqa: E402
 from results.make import STAGE, lowest_perplexity  # noqa: E402
 from results.runs import GPU_RUNS, RUNS  # noqa: E402
-from results.storage import read_json  # noqa: E402
+from results.storage import read_json, read_lines  # noqa: E402
 from transformer_lite_book.recordings import DIGEST  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
@@ -32,6 +33,8 @@ PAPER = tomllib.loads((ROOT / "results/paper.toml").read_text("utf-8"))["table_3
 SHOWN = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
 SHOWN += ("diverged", "searches")  # which only some have
 """What chapters show of a result."""
+REFERENCE_WORDS = 12_825
+"""Words of Multi30k's German validation captions, whose text is not stored here."""
 
 Result = dict[str, Any]
 Results = Mapping[str, Sequence[Result]]
@@ -177,6 +180,11 @@ def brief(result: Result) -> Result:
         search = result["configuration"]["search"]
         shown["search"] = {name: search[name] for name in ("beam_size", "alpha")}
         shown["pairs"] = result["corpus"]["pairs"]
+    outputs = ROOT / f"results/{result['name']}.valid.txt.gz"
+    if result["corpus"]["name"] == "multi30k_en_de" and outputs.exists():
+        found = lengths(read_lines(outputs), REFERENCE_WORDS)
+        scores = shown["scores"]
+        shown["scores"] = scores | {"valid": scores["valid"] | found}
     return shown
 
 

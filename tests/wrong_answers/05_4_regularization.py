@@ -122,11 +122,61 @@ def opposite_two_sentences_on(x, rate):
     return x * (coins >= rate) / (1 - rate)
 
 
+def dropped_in_place(x, rate):
+    x *= torch.rand(of_channels(x)) >= rate
+    x /= 1 - rate
+    return x
+
+
+def by_autograd_in_normal_mode(scores, labels, epsilon, pad_id):
+    with torch.inference_mode(False):
+        copies = scores.clone().requires_grad_(), labels.clone()
+        loss = label_smoothed_loss(*copies, epsilon, pad_id).loss
+        return torch.autograd.grad(loss, copies[0])[0]
+
+
+def by_backward_in_normal_mode(scores, labels, epsilon, pad_id):
+    with torch.inference_mode(False):
+        copies = scores.clone().requires_grad_(), labels.clone()
+        label_smoothed_loss(*copies, epsilon, pad_id).loss.backward()
+        return copies[0].grad
+
+
+def by_exp(scores, labels, epsilon, pad_id):
+    shares = scores.exp() / scores.exp().sum(-1, keepdim=True)
+    found = shares - of_the_authors(labels, scores.size(-1), epsilon, pad_id)
+    return found * (labels != pad_id)[:, None]
+
+
+def in_place(scores, labels, epsilon, pad_id):
+    scores.copy_(gradient(of_the_authors)(scores, labels, epsilon, pad_id))
+    return scores
+
+
+def almost_guessing(vocab, right=1.001):
+    p = torch.ones(vocab)
+    p[0] = right
+    return p / p.sum()
+
+
+def close_second(vocab, right=0.499, others=0.0):
+    p = torch.full((vocab,), others / max(vocab - 2, 1))
+    p[0], p[1] = right, 1 - right - others
+    return p
+
+
+def two(first=almost_guessing, second=close_second):
+    return lambda vocab: (first(vocab), second(vocab))
+
+
 # fmt: off
 WRONG = {
     "check_dropout": {
         "nothing": lambda x, rate: None,
         "an error": lambda x, rate: x @ x,
+        "in place": dropped_in_place,
+        "fp32 for bf16": lambda x, rate: dropping(of_channels)(x, rate).float(),
+        "tenths": lambda x, rate: x * (torch.randint(0, 10, of_channels(x)) >= 10 * rate) / (1 - rate),
         "a gradient of something else": lambda x, rate: dropping(of_channels)(x.detach(), rate).requires_grad_(),
         "without a gradient": lambda x, rate: dropping(of_channels)(x.detach(), rate),
         "a gradient without the scale": lambda x, rate: (
@@ -158,6 +208,10 @@ WRONG = {
         "for the right words only": lambda *given: gradient(of_the_authors)(*given).gather(-1, given[1][:, None]),
         "by backward": by_backward,
         "by autograd, switched on again": by_autograd,
+        "by autograd, in the normal mode": by_autograd_in_normal_mode,
+        "by backward, in the normal mode": by_backward_in_normal_mode,
+        "a softmax that overflows": by_exp,
+        "in place": in_place,
         "padding counts": gradient(of_the_authors, real=lambda labels, pad_id: torch.ones_like(labels)),
         "padding is always 0": gradient(of_the_authors, real=lambda labels, pad_id: labels != 0),
         "over all words, as in PyTorch": gradient(of_pytorch),
@@ -172,14 +226,21 @@ WRONG = {
     },
     "check_limits": {
         "nothing": lambda vocab: None,
-        "one number": lambda vocab: vocab,
-        "a winner needs one half": lambda vocab: (2, 2),
-        "no limit": lambda vocab: (float("inf"), 2),
-        "one word fewer": lambda vocab: (vocab - 1, 2),
-        "the wrong can be certain": lambda vocab: (vocab, 1),
-        "both guess": lambda vocab: (vocab, vocab),
-        "the other way round": lambda vocab: (2, vocab),
-        "an infinite second": lambda vocab: (vocab, float("inf")),
+        "one tensor": almost_guessing,
+        "the limits themselves": lambda vocab: (vocab, 2),
+        "the right word alone": lambda vocab: (almost_guessing(vocab)[:1], close_second(vocab)[:1]),
+        "a winner needs one half": two(first=lambda vocab: close_second(vocab, 0.501)),
+        "a tie": two(first=lambda vocab: torch.ones(vocab) / vocab),
+        "a second that wins by a tie": two(second=lambda vocab: close_second(vocab, 0.5)),
+        "too sure": two(first=lambda vocab: almost_guessing(vocab, 1.1)),
+        "the wrong one is certain": two(second=lambda vocab: close_second(vocab, 0.0)),
+        "the wrong one is too far ahead": two(second=lambda vocab: close_second(vocab, 0.4)),
+        "both guess": two(second=lambda vocab: almost_guessing(vocab, 0.999)),
+        "the other way round": lambda vocab: (close_second(vocab), almost_guessing(vocab)),
+        "a sum above 1": two(second=lambda vocab: 2 * close_second(vocab)),
+        "below 0": two(second=lambda vocab: close_second(vocab, 0.499, -0.1)),
+        "not a number": two(second=lambda vocab: close_second(vocab, torch.nan)),
+        "for the smallest vocabulary only": lambda vocab: two()(3),
     },
 }
 # fmt: on
