@@ -493,6 +493,9 @@ def test_the_triangle_is_taken_off_by_keyboard_after_a_guess(browser):
     page.get_by_role("checkbox").press("Space")
     assert page.locator(".hidden-key").count() == 0
     assert "moves all rows" in says.inner_text()
+    assert "no step of writing can do that" in says.inner_text()
+    slider.press("End")
+    assert "step 3 has as many, but here the earlier rows" in says.inner_text()
     page.get_by_role("combobox").select_option("0")
     assert "Of 3 rows, 1 is right" in says.inner_text()
     page.get_by_role("button", name="Reset").press("Enter")

@@ -27,6 +27,14 @@ def one_step(x, past, w_q, w_k, w_v, itself=True, order=1, **options):
     return output, (keys, values)
 
 
+def one_step_with_its_own_past(x, past, w_q, w_k, w_v, kept=[]):  # noqa: B006
+    """Reads a past that it keeps itself; a given past of length 0 begins a new one."""
+    own = kept.pop() if kept and len(past[0]) else past
+    output, longer = one_step(x, own, w_q, w_k, w_v)
+    kept[:] = [longer]
+    return output, longer
+
+
 # fmt: off
 WRONG = {
     "check_one_step": {
@@ -40,6 +48,7 @@ WRONG = {
         "puts the newest first": lambda x, past, *w: one_step(x, past, *w, order=-1),
         "takes the keys as values": lambda x, past, w_q, w_k, w_v: one_step(x, past, w_q, w_k, w_k),
         "is complex": lambda *given: (one_step(*given)[0] + 5j, one_step(*given)[1]),
+        "keeps a past of its own": one_step_with_its_own_past,
         "gives a list as the past": lambda *given: (one_step(*given)[0], [*one_step(*given)[1]]),
     },
     "check_packed": {
@@ -51,6 +60,7 @@ WRONG = {
         "reads texts with smaller numbers": lambda d: (d[:, None, :, None] >= d[:, None, None, :]) & past(d),
         "reads texts with larger numbers": lambda d: (d[:, None, :, None] <= d[:, None, None, :]) & past(d),
         "is for the first row alone": lambda d: (same_text(d[:1]) & past(d)).expand(len(d), -1, -1, -1),
+        "has room for ten texts": lambda d: (F.one_hot(d, 10) @ F.one_hot(d, 10).mT).bool()[:, None] & past(d),
         "reads only the token before": lambda d: same_text(d) & past(d) & past(d, -2).logical_not(),
     },
     "check_share": {

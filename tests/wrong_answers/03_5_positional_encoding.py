@@ -11,6 +11,14 @@ def read_both(sums, embeddings, table, centre=True, rest=True):
     return word, pos
 
 
+def replayed(sums, embeddings, table):
+    """Draws what a check with known seeds would draw."""
+    torch.manual_seed(0 if len(embeddings) == 300 else 1)
+    torch.randn(embeddings.shape), torch.randn(embeddings.size(1))
+    shape = (len(sums),)
+    return torch.randint(len(embeddings), shape), torch.randint(len(table), shape)
+
+
 def turned(x, *, layout="halves", sign=1, power=None, first_position=0):
     """RoPE with something changed."""
     length, d_k = x.shape
@@ -38,6 +46,7 @@ WRONG = {
         "the positions first": lambda *given: read_both(*given)[::-1],
         "the largest dot product with the embeddings": lambda s, e, t: ((s @ e.T).argmin(1), read_both(s, e, t)[1]),
         "the largest dot product with the table": lambda s, e, t: (read_both(s, e, t)[0], (s @ t.T).argmax(1)),
+        "replays the seeds": replayed,
         "one tensor": lambda *given: torch.stack(read_both(*given)),
         "lists": lambda *given: tuple(part.tolist() for part in read_both(*given)),
         "the words' vectors": lambda s, e, t: (e[read_both(s, e, t)[0]], read_both(s, e, t)[1]),
@@ -54,6 +63,7 @@ WRONG = {
         "the frequency of width 64": lambda x: turned(x, power=lambda d: torch.arange(0, d, 2) / 64),
         "complex numbers": lambda x: turned(x) + 0j,
         "one row": lambda x: turned(x)[-1],
+        "changes x": lambda x: x.copy_(turned(x)),
     },
     "check_side": {
         "zeros": lambda d: torch.zeros(d, d),

@@ -38,7 +38,7 @@ export function build(root, data) {
     question: `Under the triangle, all ${total} rows predict the right next token. We let them read all tokens, the answers, too. How many are right now?`,
     options: [`${total}`, "5", "3"],
     answer: `${right}`,
-    because: "The answer stands in every row's input, but this model was trained under the triangle and has never learned to read it. Now change a token, with the triangle and without it.",
+    because: "The answer of each row but the last stands in the input, but this model was trained under the triangle and has never learned to read it. Now change a token, with the triangle and without it.",
   }, () => (panel.hidden = false));
   const panel = make(root, "div", { hidden: "" });
 
@@ -81,7 +81,7 @@ export function build(root, data) {
     const { best } = rows[step - 1];
     const pass = masked
       ? `Step ${step} sends 1 query to ${step} ${step === 1 ? "key" : "keys"} and writes “${best}”; row ${step} of the one pass does the same`
-      : `Row ${step} reads all ${total} keys and predicts “${best}”; no step of writing can do that`;
+      : `Row ${step} reads all ${total} keys and predicts “${best}”; ${step < total ? "no step of writing can do that" : `step ${step} has as many, but here the earlier rows have read later tokens`}`;
     const change = changed
       ? ` The change of token ${changed + 1} moves ${moved.length === total ? "all rows" : moved.length === 1 ? `row ${moved[0]}` : `rows ${moved.join(", ")}`}.`
       : ` Of ${total} rows, ${count} ${count === 1 ? "is" : "are"} right.`;
