@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from results.grammar import Chart, Grammar, classes_of, rules_of
+from results.grammar import Chart, Grammar, classes_of, rules_of, split
 from transformer_lite.parsing.trees import Tree, read_trees
 
 TREEBANK = """
@@ -33,6 +33,23 @@ def test_rules_carry_parents_and_the_siblings_before():
     ]
     whole = dict(rules_of(tree, 0, 99))
     assert whole["A|B"] == ("C", "A|B|C")
+
+
+def test_split_labels_say_what_is_in_a_phrase():
+    texts = [
+        "(S (NP (PRP We)) (VP (MD may) (VP (VB be) (PP (IN of) (NP (NN use))))))",
+        "(NP (NP (NP (NN cat) (POS 's)) (NN tail)) (SBAR (IN that) (S (VP (VBZ is)))))",
+    ]
+    split_ones = [str(split(tree)) for _, tree in read_trees(texts, "trees")]
+    assert split_ones == [
+        "(S~ (NP~UB (PRP~ We)) (VP~F (MD~ may) (VP~VB (VB~be be) "
+        "(PP~ (IN~of of) (NP~UB (NN~ use))))))",
+        "(NP~v (NP~ (NP~BP (NN~ cat) (POS~ 's)) (NN~ tail)) "
+        "(SBAR~v (IN~that that) (S~U (VP~UF (VBZ~be is)))))",
+    ]
+    (tree,) = (t for _, t in read_trees(texts[:1], "trees"))
+    found = Chart(Grammar([split(tree)], 1, 1), tree.words()).tree()
+    assert str(found) == str(tree)
 
 
 def log_probability(grammar, tree, annotation):

@@ -1,5 +1,7 @@
 """Wrong answers to the exercises of 6.3, by check and by mistake."""
 
+from transformer_lite.parsing.trees import NotATreeError, tree_of
+
 
 def allowed_by(left_only=True, label=True, empty=True, outermost=True):
     """The rules of the story, without one or another."""
@@ -26,10 +28,36 @@ def allowed_by(left_only=True, label=True, empty=True, outermost=True):
     return candidate
 
 
-def with_limit(tokens, words, labels):
-    allowed = allowed_by()(tokens, words, labels)
-    is_full = len(tokens) >= 8 and all(token[0] == "(" for token in tokens[-8:])
-    return {token for token in allowed if not (is_full and token[0] == "(")}
+def with_limit(in_a_row=200, most=200):
+    """A rule that lets so many brackets open, one after the other or in all."""
+
+    def candidate(tokens, words, labels):
+        allowed = allowed_by()(tokens, words, labels)
+        is_full = sum(token[0] == "(" for token in tokens) >= most
+        last = tokens[-in_a_row:]
+        is_full |= len(last) == in_a_row and all(token[0] == "(" for token in last)
+        return {token for token in allowed if not (is_full and token[0] == "(")}
+
+    return candidate
+
+
+def by_trial(tokens, words, labels):
+    """Ask the package whether a tree is still possible."""
+    allowed = set()
+    for token in [*words, *(f"{side}{label}" for side in "()" for label in labels)]:
+        begun, stack = [*tokens, token], []
+        for one in begun:
+            if one[0] == "(":
+                stack.append(f"){one[1:]}")
+            elif one[0] == ")" and stack:
+                stack.pop()
+        left = words[sum(one[0] not in "()" for one in begun) :]
+        try:
+            tree_of([*begun, *left, *reversed(stack)], words, with_words=True)
+        except NotATreeError:
+            continue
+        allowed.add(token)
+    return allowed
 
 
 def outermost_by_label(tokens, words, labels):
@@ -47,6 +75,7 @@ WRONG = {
         "the sentence's bracket does not count": lambda: (100, 500 / 6, 1000 / 11),
         "words count as phrases": lambda: (100, 1300 / 14, 2600 / 27),
         "shares instead of percent": lambda: (1, 6 / 7, 12 / 13),
+        "each number is rounded wrongly": lambda: (99.9, 85.8, 92.4),
         "one number": lambda: 1200 / 13,
     },
     "check_may_follow": {
@@ -58,7 +87,10 @@ WRONG = {
         "begins a second tree": lambda tokens, words, labels: (
             allowed_by()(tokens, words, labels) or {f"({name}" for name in labels}
         ),
-        "keeps the limit of eight": with_limit,
+        "keeps the limit of eight": with_limit(in_a_row=8),
+        "lets 13 open in a row": with_limit(in_a_row=13),
+        "keeps the limit of 149": with_limit(most=149),
+        "asks the package": by_trial,
         "the labels are fixed": lambda tokens, words, _: allowed_by()(tokens, words, ["S", "NP", "VP"]),
         "the labels of the treebank": lambda tokens, words, _: allowed_by()(tokens, words, ["S", "NP", "VP", "QP"]),
         "a list": lambda *given: sorted(allowed_by()(*given)),
