@@ -207,7 +207,13 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
         assert one["length_ratio"] > other["length_ratio"]
     captions = stored["captions"]
     assert {len(column) for column in captions.values()} == {1000}
-    for likely, empty, human in zip(
-        captions["likeliest"], captions["empty"], captions["reference"], strict=True
-    ):
-        assert likely >= max(empty, human) - 0.02
+    less_likely = sum(
+        likely < max(empty, human) - 0.02
+        for likely, empty, human in zip(
+            captions["likeliest"],
+            captions["empty"],
+            captions["reference"],
+            strict=True,
+        )
+    )
+    assert less_likely == stored["gave_up"] == 1  # there the best of the beams stands
