@@ -541,13 +541,26 @@ def test_phrases_of_outputs_that_are_no_trees_are_not_attached():
 
 
 def test_baselines_answer_what_the_training_trees_answer_most():
-    of_verb, of_object, *_ = golds()
+    of_verb, *_ = golds()
+    hats = [*read_trees(GOLD.replace("care", "hats").split("\n"), "trees")]
+    of_object = hats[1][1]
+    outputs = ["(S XX (VP XX (NP XX XX )NP (PP XX (NP XX )NP )PP )VP )S"]
+    outputs += ["(S XX (VP XX (NP XX XX )NP )VP (PP XX XX )PP )S"]  # neither
     found = parsing_scores.baselines(
-        [of_object, of_object, of_verb], [of_verb, of_object]
+        [of_object, of_object, of_verb], [of_verb, of_object], outputs
     )
     assert found == {
         "cases": {"train": 3, "test": 2},
         "frequent": "object",
         "right_by_frequent": 50,
         "right_by_preposition": 50,
+        "right_by_four_words": 100,  # "care" is the verb's, "hats" the object's
+        "attached_by_parser": {
+            "cases": 1,
+            "right_by_frequent": 0,
+            "right_by_preposition": 0,
+            "right_by_four_words": 100,
+            "right_by_parser": 100,
+            "four_words_ahead_of_parser": [0, 0, 0],
+        },
     }
