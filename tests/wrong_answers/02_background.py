@@ -80,5 +80,18 @@ WRONG = {
         "no copy": aliased,
         "zeros in place of the word": contexts(("old", "zero"), ("zero", "old")),
     },
+    "check_without_tanh": {
+        "nothing": lambda q, m, w_q, w_k, v: None,
+        "with the query": lambda q, m, w_q, w_k, v: (((q @ w_q.T)[:, None] + m @ w_k.T) @ v).softmax(-1),
+        "the query times 0": lambda q, m, w_q, w_k, v: (0 * (q @ w_q.T)[:, None] @ v + m @ w_k.T @ v).softmax(-1),
+        "with the tanh": lambda q, m, w_q, w_k, v: (((q @ w_q.T)[:, None] + m @ w_k.T).tanh() @ v).softmax(-1),
+        "the tanh of keys alone": lambda q, m, w_q, w_k, v: ((m @ w_k.T).tanh() @ v).softmax(-1).expand(len(q), -1),
+        "no softmax": lambda q, m, w_q, w_k, v: (m @ w_k.T @ v).expand(len(q), -1),
+        "one row": lambda q, m, w_q, w_k, v: (m @ w_k.T @ v).softmax(-1),
+        "the other side": lambda q, m, w_q, w_k, v: (m @ w_k @ v).softmax(-1).expand(len(q), -1),
+        "no matrix": lambda q, m, w_q, w_k, v: (m @ v).softmax(-1).expand(len(q), -1),
+        "even weights": lambda q, m, w_q, w_k, v: torch.ones(len(q), len(m)) / len(m),
+        "the mean of all keys": lambda q, m, w_q, w_k, v: (m.mean(0) @ w_k.T @ v).expand(len(q), len(m)).softmax(-1),
+    },
 }
 # fmt: on
