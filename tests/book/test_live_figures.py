@@ -582,7 +582,7 @@ def test_a_batch_is_filled_and_shifted_as_the_package_does_it():
 
 def test_labels_of_a_batch_are_touched_by_keyboard_after_a_guess(phone):
     phone.set_content(live_figure("batch", batch_data()).data)
-    label = phone.get_by_role("button", name="row 1, label 4: EOS", exact=True)
+    label = phone.get_by_role("button", name="row 1, label 4: EOS, 2", exact=True)
     assert label.count() == 0  # hidden until the reader has guessed
     phone.get_by_role("button", name="82").press("Enter")
     assert "Right" not in phone.locator(".because").inner_text()
@@ -592,7 +592,7 @@ def test_labels_of_a_batch_are_touched_by_keyboard_after_a_guess(phone):
     assert "BOS p20 p21 p22. Its label is EOS: this loss" in says.inner_text()
     assert label.first.get_attribute("aria-pressed") == "true"
     assert phone.locator("[aria-pressed=true]").count() == 1
-    empty = phone.get_by_role("button", name="row 1, label 12: PAD", exact=True)
+    empty = phone.get_by_role("button", name="row 1, label 12: PAD, 0", exact=True)
     empty.first.press("Enter")
     assert "Its label is PAD: no loss. Of 82 cells, 21 are PAD" in says.inner_text()
     phone.get_by_label("by length").press("Space")

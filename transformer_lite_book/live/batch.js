@@ -108,7 +108,7 @@ function rectangle(parent, title, rows, pieces, color, tag = "span") {
     if (pieces[id]) node.title = pieces[id];
     if (tag === "button") {
       node.type = "button";
-      node.setAttribute("aria-label", `row ${row + 1}, label ${column + 1}: ${pieces[id]}`);
+      node.setAttribute("aria-label", `row ${row + 1}, label ${column + 1}: ${pieces[id]}, ${id}`);
     }
     return node;
   }));
