@@ -44,7 +44,7 @@ COLAB := ipython==7.34.0 ipykernel==6.17.1 numpy==2.1.3 matplotlib==3.10.0 nbcon
 .PHONY: test lint mutations book notebooks processors plain avx2 colab results bench gpu clean
 
 test: $(READY)
-	$(BIN)/python -m pytest --nbval --nbval-current-env -n 2 --dist loadfile --durations=20 $(TESTS)
+	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-cell-timeout 300 -n 2 --dist loadfile --durations=20 $(TESTS)
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

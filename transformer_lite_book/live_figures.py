@@ -57,7 +57,7 @@ def live_figure(name: str, data: Mapping[str, Any]) -> HTML:
         known = ", ".join(MODULES)
         raise ValueError(f'there is no live figure "{name}"; take one of {known}')
     own = (str(SOURCES / file) for file in ("live.js", f"{name}.js", "begin.js"))
-    script = script_of("dom.js", *MODULES[name], *own, NAME=name)
+    script = script_of("dom.js", "words.js", *MODULES[name], *own, NAME=name)
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     text = text.replace("<", "\\u003c")  # so that no word can end the script element
     style = (SOURCES / "live.css").read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ from transformer_lite.batching import Batch
 from transformer_lite.config import ModelConfig
 from transformer_lite.loss import LossSums, fused_label_smoothed_loss
 from transformer_lite.model import Transformer
-from transformer_lite.training.distributed import join_processes
+from transformer_lite.training.distributed import Processes, join_processes
 from transformer_lite.training.step import Objective
 
 TIMED_MODEL = ModelConfig(
@@ -199,36 +199,42 @@ def matrix_ready(step: dict[str, Any]) -> float:
     return max(ready) / step["computed"]
 
 
-def main(path: Path) -> None:
-    """Time all variants with a link that fits this machine; rank 0 writes them.
+def take_steps(processes: Processes) -> dict[str, Any]:
+    """Time all variants with a link that fits this machine.
 
     The variants take turns, so that a busy moment of the machine hits all of them. The
-    link's speed follows the machine's. Whatever else the machine does can only make the
-    link late. So of each variant, the step is kept in which both processes have the
-    fewest bytes to send when everything is computed. Of all recorded steps, it is
-    written when the matrix could be sent.
+    link's speed follows the machine's, and the bytes that a variant sends. Whatever
+    else the machine does can only make the link late. So of each variant, the step is
+    kept in which both processes have the fewest bytes to send when everything is
+    computed. Of all recorded steps, it is noted when the matrix could be sent.
     """
+    runs = {name: TimedTraining(*of) for name, of in TIMED_VARIANTS.items()}
+    rounds = []
+    for number in range(UNRECORDED_STEPS + RECORDED_STEPS):
+        rounds.append({name: run.step() for name, run in runs.items()})
+        if number + 1 >= UNRECORDED_STEPS:
+            backward = [s["computed"] - s["forward"] for s in rounds[-1].values()]
+            backward = processes.all_reduce(torch.tensor(backward).mean())
+            seconds = LINK_SECONDS * float(backward) / processes.world_size
+            for name, run in runs.items():
+                size = sum(one["bytes"] for one in rounds[-1][name]["sent"])
+                run.link.bytes_per_second = size / seconds
+    kept, ready = {}, {}
+    for name, run in runs.items():
+        run.link.wire.shutdown()
+        steps = [taken[name] for taken in rounds[UNRECORDED_STEPS:]]
+        late = torch.tensor([late_bytes(step) for step in steps])
+        kept[name] = steps[int(processes.all_reduce(late).argmin())]
+        ready[name] = [matrix_ready(step) for step in steps]
+    return {"steps": kept, "matrix_ready": ready}
+
+
+def main(path: Path) -> None:
+    """Time steps on the processes that torchrun started; rank 0 writes them."""
     with join_processes() as processes:
-        runs = {name: TimedTraining(*of) for name, of in TIMED_VARIANTS.items()}
-        rounds = []
-        for number in range(UNRECORDED_STEPS + RECORDED_STEPS):
-            rounds.append({name: run.step() for name, run in runs.items()})
-            if number + 1 >= UNRECORDED_STEPS:
-                backward = [s["computed"] - s["forward"] for s in rounds[-1].values()]
-                backward = processes.all_reduce(torch.tensor(backward).mean())
-                seconds = LINK_SECONDS * float(backward) / processes.world_size
-                tied = sum(one["bytes"] for one in rounds[-1]["many buckets"]["sent"])
-                for run in runs.values():
-                    run.link.bytes_per_second = tied / seconds
-        kept, ready = {}, {}
-        for name, run in runs.items():
-            run.link.wire.shutdown()
-            steps = [taken[name] for taken in rounds[UNRECORDED_STEPS:]]
-            late = torch.tensor([late_bytes(step) for step in steps])
-            kept[name] = steps[int(processes.all_reduce(late).argmin())]
-            ready[name] = [matrix_ready(step) for step in steps]
+        found = take_steps(processes)
         if processes.rank == 0:
-            path.write_text(json.dumps({"steps": kept, "matrix_ready": ready}), "utf-8")
+            path.write_text(json.dumps(found), "utf-8")
 
 
 if __name__ == "__main__":

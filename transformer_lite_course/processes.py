@@ -11,8 +11,8 @@ Tests: tests/course/test_processes.py
 
 import atexit
 import json
-import marshal
 import os
+import pickle
 import queue
 import re
 import runpy
@@ -27,7 +27,6 @@ from functools import cache
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FunctionType
 from typing import Any
 
 START_SECONDS = 180.0
@@ -46,8 +45,6 @@ DIFFERENT = (
     "`dist.all_reduce`, equally often and with tensors of one shape"
 )
 """What it means that a process has lost the other one."""
-SHARED = ("torch", "dist", "nn", "F", "math")
-"""Modules by the names that a reader's function finds them under."""
 
 
 class Waiting:
@@ -180,21 +177,24 @@ def two_processes() -> Waiting:
 def in_two_processes(answer: Callable, task: Callable) -> list[Any]:
     """Call `task(answer, processes)` in two processes; return what they return.
 
-    Both functions are sent as their code. They may use functions, numbers and texts of
-    their notebook, and have the modules `torch`, `dist`, `nn`, `F` and `math`.
+    The functions of a notebook are sent with what they use of it. What an answer prints
+    is printed here.
     """
+    import cloudpickle
     import torch  # a check has imported it
 
     with TemporaryDirectory() as folder:
-        calls = {"answer": _packed(answer), "task": _packed(task)}
-        (Path(folder) / "calls").write_bytes(marshal.dumps(calls))
+        calls = cloudpickle.dumps((task, answer))
+        (Path(folder) / "calls").write_bytes(calls)
         program = Path(folder) / "program.py"
         program.write_text(
             "from transformer_lite_course.processes import call_both\n"
             f"call_both({folder!r})\n",
             "utf-8",
         )
-        two_processes().run(program, ANSWER_SECONDS)
+        for rank, said in enumerate(two_processes().run(program, ANSWER_SECONDS)):
+            if said:
+                print(f"process {rank}: {said}", end="")
         return [torch.load(Path(folder) / f"found-{rank}.pt") for rank in (0, 1)]
 
 
@@ -204,48 +204,10 @@ def call_both(folder: str) -> None:
 
     from transformer_lite.training.distributed import join_processes
 
-    calls = marshal.loads((Path(folder) / "calls").read_bytes())
+    task, answer = pickle.loads((Path(folder) / "calls").read_bytes())
     with join_processes() as processes:
-        found = _unpacked(calls["task"])(_unpacked(calls["answer"]), processes)
+        found = task(answer, processes)
         torch.save(found, Path(folder) / f"found-{processes.rank}.pt")
-
-
-def _packed(function: Callable, known: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return a function's code, with what it uses of its notebook.
-
-    That is other functions, numbers and texts.
-    """
-    code = function.__code__
-    if function.__closure__:
-        names = ", ".join(code.co_freevars)
-        raise TypeError(f"the function must not use {names} of a function around it")
-    known = (*known, code.co_name)
-    others, values = {}, {}
-    for name in code.co_names:
-        other = function.__globals__.get(name)
-        if isinstance(other, FunctionType) and name not in known + SHARED:
-            others[name] = _packed(other, known)
-        elif isinstance(other, int | float | str):
-            values[name] = other
-    defaults = function.__defaults__
-    return {"code": code, "defaults": defaults, "others": others, "values": values}
-
-
-def _unpacked(packed: dict[str, Any]) -> Callable:
-    import math
-
-    import torch
-    from torch import distributed as dist
-    from torch import nn
-    from torch.nn import functional as F
-
-    names = dict(zip(SHARED, (torch, dist, nn, F, math), strict=True))
-    names |= {name: _unpacked(other) for name, other in packed["others"].items()}
-    names |= packed["values"]
-    names["__builtins__"] = __builtins__
-    function = FunctionType(packed["code"], names, argdefs=packed["defaults"])
-    names[function.__name__] = function
-    return function
 
 
 def _serve() -> None:

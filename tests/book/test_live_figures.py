@@ -29,6 +29,7 @@ from transformer_lite.config import TABLE_3, ModelConfig
 from transformer_lite.data.toy import split_words
 from transformer_lite.layers import EncoderLayer
 from transformer_lite.model import Transformer
+from transformer_lite.page import SOURCES as PAGE_SOURCES
 from transformer_lite.tokenizer import EOS
 from transformer_lite_book.live_figures import (
     MODULES,
@@ -668,7 +669,7 @@ def bets_data():
 
 
 def test_bets_are_right_or_wrong_by_the_step():
-    states = [{"stop": stop, "bets": {"C5": -1, "C2": 0}} for stop in (0, 14)]
+    states = [{"at": at, "bets": {"C5": -1, "C2": 0}} for at in (0, 14)]
     first, last = run_javascript(
         "return given.states.map((state) => bets.compute(state, given.data));",
         {"states": states, "data": bets_data()},
@@ -683,7 +684,7 @@ def test_bets_are_right_or_wrong_by_the_step():
 
 def test_bets_are_placed_by_keyboard_before_the_results(phone):
     phone.set_content(live_figure("bets", bets_data()).data)
-    slider = phone.get_by_role("slider", name="stop at step")
+    slider = phone.get_by_role("slider", name="step")
     assert slider.count() == 0  # hidden until the reader has bet
     group = phone.get_by_role("group", name="row C2")
     group.get_by_role("button", name="same").press("Enter")
@@ -899,9 +900,9 @@ def test_bleu_is_written_by_keyboard_after_a_guess(phone):
 )
 def test_words_that_changed_are_those_of_no_common_part(old, now, new):
     found = run_javascript(
-        "return live.changedWords(given[0], given[1]);",
+        "return words.changedWords(given[0], given[1]);",
         [old.split(), now.split()],
-        [SOURCES / "live.js"],
+        [PAGE_SOURCES / "words.js"],
     )
     assert [word["word"] for word in found] == now.split()
     assert [word["word"] for word in found if word["isNew"]] == new.split()

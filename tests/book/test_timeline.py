@@ -14,14 +14,28 @@ from transformer_lite_book.timeline import (
 from transformer_lite_course.processes import two_processes
 
 PROGRAM = """
+from contextlib import contextmanager
 from pathlib import Path
 from transformer_lite_book import timeline
+
+join_processes = timeline.join_processes
+
+@contextmanager
+def joined():
+    with join_processes() as processes:
+        yield processes
+    threads = [comm.read_text() for comm in Path("/proc/self/task").glob("*/comm")]
+    assert not [name for name in threads if "gloo" in name], threads
+
+timeline.join_processes = joined
 timeline.RECORDED_STEPS = 1
 timeline.main(Path({path!r}))
 """
 
 
 def test_buckets_are_sent_one_after_the_other_and_the_matrix_is_last(tmp_path):
+    # The program also fails if a thread of Gloo outlives its group, and with it a
+    # DistributedDataParallel: together they can wait for each other for ever.
     path = tmp_path / "timeline.json"
     (tmp_path / "program.py").write_text(PROGRAM.format(path=str(path)))
     two_processes().run(tmp_path / "program.py")

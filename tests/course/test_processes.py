@@ -54,23 +54,37 @@ def test_a_hang_is_ended_and_the_next_program_runs(tmp_path, monkeypatch):
     waiting.end()
 
 
+NOTEBOOK = """
+import torch
+from torch import distributed as dist
+from torch.distributed import all_reduce
+
+OFFSET = torch.tensor(3.0)
+
+
 def double(number):
     return 2 * number
 
 
-FACTOR = 3
-
-
-def answer(number):
-    return torch.tensor(FACTOR * double(number))  # noqa: F821 - it has torch there
+@torch.no_grad()
+def answer(number, *, factor=1.0):
+    print("asked", number)
+    total = OFFSET + sum(double(each) for each in range(number))
+    all_reduce(total)
+    return factor * total
 
 
 def task(function, processes):
-    return function(processes.rank + 1)
+    return function(processes.rank + 2)
+"""
 
 
-def test_functions_are_sent_with_what_they_use():
-    assert [int(found) for found in in_two_processes(answer, task)] == [6, 12]
+def test_functions_are_sent_with_what_they_use_of_their_notebook(capsys):
+    names = {"__name__": "__main__"}
+    exec(NOTEBOOK, names)
+    found = in_two_processes(names["answer"], names["task"])
+    assert [int(each) for each in found] == [14, 14]  # 3 + 2 · 1 and 3 + 2 · (1 + 2)
+    assert capsys.readouterr().out == "process 0: asked 2\nprocess 1: asked 3\n"
 
 
 def test_processes_that_did_not_find_each_other_try_again(tmp_path):
@@ -86,9 +100,3 @@ def test_different_calls_of_the_processes_are_named(tmp_path):
     lines += ["rank or processes.all_reduce(torch.zeros(1))"]
     with pytest.raises(RuntimeError, match="the processes made different calls"):
         two_processes().run(program(tmp_path, lines))
-
-
-def test_functions_that_need_variables_of_others_are_refused():
-    number = 1
-    with pytest.raises(TypeError, match="must not use number"):
-        in_two_processes(lambda: number, task)

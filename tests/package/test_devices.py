@@ -150,17 +150,19 @@ def objective_of(processes, **changes):
 
 
 def test_one_process_of_a_group_takes_the_step_of_one_alone(processes):
+    alone = weights_after_a_step(processes, lambda objective: objective)
+    with group_of_one(processes.device):
+        in_group = weights_after_a_step(processes, DistributedDataParallel)
+    for one, other in zip(alone, in_group, strict=True):
+        assert_close(other, one, rtol=0, atol=1e-5)
+
+
+def weights_after_a_step(processes, wrap):
     batches = fixed_batches(*[sequences(11, seed=7)] * 2, 60)
-    found = []
-    for grouped in (False, True):
-        made = objective_of(processes)
-        optimizer = torch.optim.SGD(made.parameters(), lr=1.0, fused=True)
-        with group_of_one(processes.device) if grouped else nullcontext():
-            wrapped = DistributedDataParallel(made) if grouped else made
-            train_step(wrapped, batches, optimizer, (1, 2), processes)
-            found.append([p.detach().clone() for p in made.parameters()])
-    for alone, in_group in zip(*found, strict=True):
-        assert_close(in_group, alone, rtol=0, atol=1e-5)
+    objective = objective_of(processes)
+    optimizer = torch.optim.SGD(objective.parameters(), lr=1.0, fused=True)
+    train_step(wrap(objective), batches, optimizer, (1, 2), processes)
+    return [p.detach() for p in objective.parameters()]
 
 
 @contextmanager

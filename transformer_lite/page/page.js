@@ -14,7 +14,6 @@ import { pieces } from "./pieces.js";
 import { search } from "./search.js";
 import { sentence } from "./sentence.js";
 import { NO_ANSWER, Store } from "./state.js";
-import { compared } from "./words.js";
 
 const FILE = document.currentScript.src.replace(/[^/]*$/, "model.js");
 
@@ -57,7 +56,7 @@ function start(root) {
     else if (data.request === request) hear(data, store.state);
   };
 
-  function hear(data, { answer, place, settings: { text }, result: before }) {
+  function hear(data, { answer, place, settings: { text }, result: old }) {
     if (data.error) fail(`The model failed: ${data.error}.`);
     if (data.pieces) {
       store.update({ answer: { ...NO_ANSWER, ...data } });
@@ -72,9 +71,9 @@ function start(root) {
     }
     if (data.steps) {
       const seconds = began && (performance.now() - began) / 1000;
-      const [old, now] = [before, data].map((one) => one?.output.split(" "));
-      const parts = before?.text === text ? compared(old, now) : null;
-      const result = { ...data, text, parts, pieces: answer.pieces, seconds };
+      // What the same sentence was before a change.
+      const before = old?.text === text ? old.output : null;
+      const result = { ...data, text, before, pieces: answer.pieces, seconds };
       const last = result.steps.length - 1;
       store.update({ answer: { ...answer, result }, result, place: Math.min(place, last) });
     }

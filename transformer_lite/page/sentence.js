@@ -1,7 +1,7 @@
 /* The sentence, the model's output for it, and the pieces that the model reads. */
 
 import { make } from "./dom.js";
-import { saidOf } from "./words.js";
+import { changedWords, saidOf, writeWords } from "./words.js";
 
 export const TYPING = 200; // milliseconds without a change before the model begins
 
@@ -50,12 +50,9 @@ export function sentence(root, store, change) {
     if (!step && !answer.done) return; // the output before stays until the first word
     const path = step ? (step.goingOn[0] ?? step.ended[0]).path : [];
     const words = path.filter(({ id }) => id > 2).map(({ piece }) => piece);
-    const { parts, output: whole } = answer.result ?? {};
-    output.textContent = parts ? "" : whole ?? readable(words);
-    for (const { isSame, after } of parts ?? []) {
-      make(output, isSame ? "span" : "mark", {}, after.join(" "));
-      output.append(" ");
-    }
+    const { before, output: whole } = answer.result ?? {};
+    if (before) writeWords(output, changedWords(before.split(" "), whole.split(" ")));
+    else output.textContent = whole ?? readable(words);
     output.classList.toggle("partial", !answer.result);
   });
 }
@@ -72,9 +69,9 @@ function messageOf({ model, loading, failure, busy, answer }) {
   }
   if (busy) return `${wording(model).doing} …`;
   if (!answer.pieces.length) return "Type a sentence.";
-  const { seconds, parts } = answer.result;
+  const { seconds, before, output } = answer.result;
   if (!seconds) return "The model is here: write a sentence, or change something below.";
-  return `${wording(model).done} in ${seconds.toFixed(1)} s. ${parts ? saidOf(parts) : ""}`;
+  return `${wording(model).done} in ${seconds.toFixed(1)} s. ${before ? saidOf(before.split(" "), output.split(" ")) : ""}`;
 }
 
 function languageName(code) {

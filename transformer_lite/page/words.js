@@ -1,4 +1,6 @@
-/* What became of an output's words. */
+/* What became of an output's words: found, said and shown. */
+
+import { make } from "./dom.js";
 
 /* The new output in parts, { before, after }: lists of words, equal where nothing
    changed. The common words are as many as possible. */
@@ -24,11 +26,24 @@ export function compared(old, now) {
   return parts;
 }
 
+/* Which words of a new output are not in the old one, in this order. */
+export const changedWords = (old, now) =>
+  compared(old, now).flatMap(({ isSame, after }) => after.map((word) => ({ word, isNew: !isSame })));
+
+/* Writes words into a node, the new ones marked. */
+export function writeWords(node, words) {
+  node.textContent = "";
+  for (const { word, isNew } of words) {
+    make(node, isNew ? "mark" : "span", {}, word);
+    node.append(" ");
+  }
+}
+
 const MOST = 3; // changes that are said in words
 
 /* The changes as a sentence: “den” became “der”. */
-export function saidOf(parts) {
-  const changes = parts.filter(({ isSame }) => !isSame).map(({ before, after }) => {
+export function saidOf(old, now) {
+  const changes = compared(old, now).filter(({ isSame }) => !isSame).map(({ before, after }) => {
     const [old, now] = [before, after].map((words) => `“${words.join(" ")}”`);
     if (!before.length) return `${now} is new`;
     return after.length ? `${old} became ${now}` : `${old} is gone`;

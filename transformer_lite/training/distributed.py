@@ -85,6 +85,11 @@ def join_processes() -> Iterator[Processes]:
     torchrun sets environment variables; without them a process is alone. Each process
     takes the GPU of its local rank, or the CPU if there is no GPU.
 
+    A DistributedDataParallel has to be gone before the block ends, so make it in a
+    function that the block calls. One that outlives the block takes the group down
+    itself. It then holds Python's lock, and waits for Gloo's thread, which may wait for
+    the lock: for ever, but seldom.
+
     After an error NCCL's group ends with the process: to destroy it would wait for the
     other processes, which may wait for this one. Gloo's is destroyed at once. The next
     SIGTERM is ignored: torchrun sends one when a process has failed, and this one has

@@ -45,13 +45,12 @@ export function build(root, data) {
     `${counted}: the labels but PAD`,
     `${counted - data.pairs.length}: the labels but PAD and EOS`,
   ];
-  predict(root, {
+  const panel = predict(root, {
     question: `Four pairs make two batches. Their source and labels together have ${cells} cells. How many of them have a loss?`,
     options,
     answer: options[2],
     because: "Only labels have a loss, EOS too. Touch a label to see which input predicts it.",
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
   const controls = make(panel, "div", { class: "controls" });
   figure.toggle(controls, "pairs by length", "sorted");
   figure.reset(controls);

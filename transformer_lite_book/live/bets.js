@@ -1,14 +1,14 @@
 /* Place your bets (Section 6.2). Which rows of Table 3 are better than base? The reader bets
-   first; then a slider stops all trainings earlier, and the order of the rows changes. */
+   first; then a slider goes to earlier steps, and the order of the rows changes. */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { Figure, format } from "./live.js";
+import { Figure, format, grouped } from "./live.js";
 
 const LAST = 14; // the last stored step
 const BETS = { better: -1, same: 0, worse: 1 };
 const COLORS = { "-1": "var(--value)", 0: "var(--muted)", 1: "var(--query)" };
 
-export const START = { stop: LAST, bets: {} };
+export const START = { at: LAST, bets: {} };
 
 /* Everything that the figure shows.
    data  steps  at which the validation perplexities are stored
@@ -16,20 +16,19 @@ export const START = { stop: LAST, bets: {} };
          rows   for each its name, label, and at each step the logarithm of its
                 perplexity divided by base's (`logs`)
          bets   names of the rows that the reader bets on */
-export function compute({ stop, bets }, { steps, luck, rows }) {
+export function compute({ at, bets }, { steps, luck, rows }) {
   const shown = rows.map(({ name, label, logs }) => {
-    const log = logs[stop];
-    const verdict = Math.abs(log) <= luck[stop] ? 0 : Math.sign(log);
+    const log = logs[at];
+    const verdict = Math.abs(log) <= luck[at] ? 0 : Math.sign(log);
     const bet = bets[name] ?? null;
     return { name, label, log, verdict, bet, percent: 100 * Math.expm1(log) };
   });
   shown.sort((one, other) => one.log - other.log);
   const made = shown.filter(({ bet }) => bet !== null);
   const right = made.filter(({ bet, verdict }) => bet === verdict).length;
-  return { step: steps[stop], rows: shown, made: made.length, right, luck: luck[stop] };
+  return { step: steps[at], rows: shown, made: made.length, right, luck: luck[at] };
 }
 
-const grouped = (number) => number.toLocaleString("en");
 const signed = (number) => (number > 0.5 ? "+" : "") + `${format(number, 0)}\u00a0%`;
 
 export function build(root, data) {
@@ -55,11 +54,11 @@ export function build(root, data) {
   });
   const panel = make(root, "div", { hidden: "" });
   const controls = make(panel, "div", { class: "controls wide" });
-  figure.slider(controls, "stop at step", {
+  figure.slider(controls, "step", {
     min: 0, max: LAST,
-    get: ({ stop }) => stop,
-    set: (stop) => ({ stop }),
-    shown: (stop) => grouped(data.steps[stop]),
+    get: ({ at }) => at,
+    set: (at) => ({ at }),
+    shown: (at) => grouped(data.steps[at]),
   });
   figure.reset(controls);
   figure.say(panel, () => {

@@ -62,13 +62,12 @@ export function build(root, { reference, meaning, presets }) {
   const bleus = presets.map(({ text }) => format(of(text), 1)).join(", ");
 
   make(root, "p", {}, `A human translated “${meaning}”: `).append(make(null, "b", { lang: "de" }, reference));
-  predict(root, {
+  const panel = predict(root, {
     question: "Which of these translations gets the highest BLEU?",
     options: presets.map(({ text, english }) => `${text} (${english})`),
     answer: `${best.text} (${best.english})`,
     because: `In this order: ${bleus}. A worse translation gets more. The rows below show why; then write your own.`,
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
 
   const field = (title, name) => {
     const label = make(panel, "label", { style: "display: flex" });

@@ -2,7 +2,8 @@
    a recurrent model with one vector, by one with attention, and by the Transformer. */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { changedWords, Figure, predict } from "./live.js";
+import { changedWords, writeWords } from "../../transformer_lite/page/words.js";
+import { Figure, predict } from "./live.js";
 
 export const START = { sentence: 0 };
 
@@ -26,13 +27,12 @@ export function compute({ sentence }, { sentences }) {
 export function build(root, data) {
   const figure = new Figure(root, START);
   const total = data.sentences.length;
-  predict(root, {
+  const panel = predict(root, {
     question: "A translator keeps each sentence in one vector. Our test sentences get longer. What does its German lose first?",
     options: ["the grammar", "the end of the sentence", "which things are meant"],
     answer: "which things are meant",
     because: "Its German stays fluent, but it says something else. Move the slider.",
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
   const controls = make(panel, "div", { class: "controls wide" });
   figure.slider(controls, "sentence", {
     min: 1, max: total,
@@ -55,12 +55,8 @@ export function build(root, data) {
   figure.onChange((state) => {
     const shown = compute(state, data);
     for (const [key, line] of lines) {
-      line.textContent = key === "source" ? shown.source : "";
-      if (key === "source") continue;
-      for (const { word, isNew } of shown[key]) {
-        make(line, isNew ? "mark" : "span", {}, word);
-        line.append(" ");
-      }
+      if (key === "source") line.textContent = shown.source;
+      else writeWords(line, shown[key]);
     }
   });
   figure.say(panel, (state) => {

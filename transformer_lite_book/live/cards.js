@@ -2,7 +2,7 @@
    over a link make of a step, computed from the step's operations and bytes. */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { Figure, format, predict } from "./live.js";
+import { Figure, format, grouped, predict } from "./live.js";
 
 export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true, bf16: false };
 
@@ -46,30 +46,23 @@ export function compute({ gpu, link, cards, tokens, overlap, bf16 }, data) {
   };
 }
 
-const number = (value) => Math.round(value).toLocaleString("en-US");
 const milliseconds = (seconds) => format(1000 * seconds, seconds < 0.1 ? 1 : 0);
 
 export function build(root, data) {
   const figure = new Figure(root, START);
   const now = () => compute(figure.state, data);
 
-  predict(root, {
+  const panel = predict(root, {
     question: "An H100 card takes a step of 25,000 tokens of the base model. Now eight such cards share the step, connected by PCIe 5. How many times as fast are they?",
     options: ["About 8 times", "About 6 times", "About 3 times"],
     answer: "About 3 times",
     because: "Each computes for an eighth of the time, and then they all wait for the sum of the gradients.",
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
 
   const controls = make(panel, "div", { class: "controls" });
-  const choice = (title, name, list) => {
-    const select = make(make(controls, "label", {}, `${title} `), "select");
-    list.forEach((one, i) => make(select, "option", { value: i }, one.name));
-    select.addEventListener("change", () => figure.set({ [name]: Number(select.value) }));
-    figure.onChange((state) => (select.value = state[name]));
-  };
-  choice("GPU", "gpu", data.gpus);
-  choice("link", "link", data.links);
+  for (const [title, name, list] of [["GPU", "gpu", data.gpus], ["link", "link", data.links]]) {
+    figure.choice(controls, title, list.map((one) => one.name), name);
+  }
   const sliders = make(panel, "div", { class: "controls wide" });
   figure.slider(sliders, "GPUs", {
     min: 1, max: 8,
@@ -81,7 +74,7 @@ export function build(root, data) {
     min: 25000, max: 400000, step: 25000,
     get: ({ tokens }) => tokens,
     set: (tokens) => ({ tokens }),
-    shown: number,
+    shown: grouped,
   });
   const last = make(panel, "div", { class: "controls" });
   figure.toggle(last, "send during the backward pass", "overlap");
@@ -120,7 +113,7 @@ export function build(root, data) {
   figure.say(panel, ({ cards }) => {
     if (cards === 1) return "One GPU has nothing to sum.";
     const { speedUp, perCard, enough } = now();
-    return `Computed: ${cards} GPUs are ${format(speedUp, 1)} times as fast as one. Each has ${number(perCard)} tokens; the rule (By hand) asks for ${number(enough)}.`;
+    return `Computed: ${cards} GPUs are ${format(speedUp, 1)} times as fast as one. Each has ${grouped(perCard)} tokens; the rule (By hand) asks for ${grouped(enough)}.`;
   });
   const source = make(panel, "p", {});
   figure.onChange(({ gpu, link }) => {

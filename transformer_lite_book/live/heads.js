@@ -2,7 +2,8 @@
    switched off, alone, all but one of a sub-layer, or a whole sub-layer. */
 
 import { button, make } from "../../transformer_lite/page/dom.js";
-import { changedWords, Figure, predict } from "./live.js";
+import { changedWords, writeWords } from "../../transformer_lite/page/words.js";
+import { Figure, predict } from "./live.js";
 
 const GUESSES = ["3", "20", "60"];
 
@@ -37,18 +38,15 @@ export function build(root, data) {
   const { harmful } = compute(START, data);
   const total = data.rows.length * data.heads;
 
-  predict(root, {
+  const panel = predict(root, {
     question: `This translator has ${total} heads. We switch off one head at a time. How often does the translation of “${data.sentences[0].source}” change?`,
     options: GUESSES,
     answer: GUESSES.find((guess) => Number(guess) === harmful),
     because: `${harmful} times. Each of the other ${total - harmful} can go alone, and no word changes. Are they superfluous? Switch off the whole last row, or leave only one of its heads on.`,
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
 
   const controls = make(panel, "div", { class: "controls" });
-  const chooser = make(make(controls, "label", { class: "choice" }, "sentence "), "select");
-  data.sentences.forEach(({ source }, i) => make(chooser, "option", { value: i }, source));
-  chooser.addEventListener("change", () => figure.set({ sentence: Number(chooser.value) }));
+  figure.choice(controls, "sentence", data.sentences.map(({ source }) => source), "sentence");
   figure.toggle(controls, "the chosen head is the only one of its row", "alone");
   figure.reset(controls);
 
@@ -71,13 +69,8 @@ export function build(root, data) {
   }
 
   figure.onChange(({ sentence, row, head, alone }) => {
-    chooser.value = sentence;
     const { words, gloss: english, damage } = now();
-    text.textContent = "";
-    for (const { word, isNew } of words) {
-      make(text, isNew ? "mark" : "span", {}, word);
-      text.append(" ");
-    }
+    writeWords(text, words);
     gloss.textContent = `In English: ${english}`;
     rows.forEach(({ all, heads }, i) => {
       all.setAttribute("aria-pressed", row === i && head === null);

@@ -2,7 +2,7 @@
    with the chosen vocabulary, has as many million parameters as the paper prints. */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { Figure, format, predict } from "./live.js";
+import { Figure, format, grouped, predict } from "./live.js";
 
 export const START = { vocabulary: 37000 };
 
@@ -15,26 +15,23 @@ export function compute({ vocabulary }, { rows }) {
   return { rows: counted, lit: counted.filter(({ isLit }) => isLit).length };
 }
 
-const number = (value) => value.toLocaleString("en-US");
-
 export function build(root, data) {
   const figure = new Figure(root, START);
   const now = () => compute(figure.state, data);
 
-  predict(root, {
+  const panel = predict(root, {
     question: "The paper says that the English–German vocabulary has about 37,000 tokens, and it prints eleven parameter counts. We count the same eleven models with 37,000 tokens. How many counts, rounded to millions, are as printed?",
     options: ["All eleven", "Most of them", "None"],
     answer: "None",
     because: "Each row lights up where its count is as printed. Move the vocabulary, and try to light all eleven.",
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
 
   const controls = make(panel, "div", { class: "controls wide" });
   figure.slider(controls, "vocabulary", {
     min: 33000, max: 45000, step: 100,
     get: ({ vocabulary }) => vocabulary,
     set: (vocabulary) => ({ vocabulary }),
-    shown: number,
+    shown: grouped,
   });
   figure.reset(controls);
 
@@ -56,7 +53,7 @@ export function build(root, data) {
     const { lit, rows } = now();
     const dark = rows.filter(({ isLit }) => !isLit).map(({ name }) => name);
     const missing = dark.length && dark.length < 4 ? `; not ${dark.join(", ")}` : "";
-    return `With ${number(vocabulary)} tokens, ${lit} of ${rows.length} counts are as printed${missing}.`;
+    return `With ${grouped(vocabulary)} tokens, ${lit} of ${rows.length} counts are as printed${missing}.`;
   });
   make(panel, "p", { class: "axis" },
     "Counted as in this chapter: one shared matrix, no biases in attention. No vocabulary lights all eleven rows.");

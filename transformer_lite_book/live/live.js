@@ -9,26 +9,11 @@ export function format(number, digits) {
   return Number(text) === 0 ? (0).toFixed(digits) : text.replace("-", "\u2212");
 }
 
+/* A whole number, such as 12,345. */
+export const grouped = (number) => Math.round(number).toLocaleString("en-US");
+
 export const vector = (numbers, digits = 1) =>
   `(${numbers.map((number) => format(number, digits).replace(/\.0+$/, "")).join(", ")})`;
-
-/* Which words of a new sentence are not in the old one, in this order. */
-export function changedWords(old, now) {
-  const common = old.map(() => now.map(() => 0)); // longest common parts from here on
-  const at = (i, j) => common[i]?.[j] ?? 0;
-  for (let i = old.length - 1; i >= 0; i--) {
-    for (let j = now.length - 1; j >= 0; j--) {
-      common[i][j] = old[i] === now[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
-    }
-  }
-  let i = 0;
-  return now.map((word, j) => {
-    while (i < old.length && old[i] !== word && at(i + 1, j) === at(i, j)) i++;
-    const isNew = old[i] !== word;
-    if (!isNew) i++;
-    return { word, isNew };
-  });
-}
 
 /* The state of a figure, and what is drawn again when it changes. */
 export class Figure {
@@ -81,6 +66,14 @@ export class Figure {
     this.onChange((state) => (input.checked = state[name]));
   }
 
+  /* One of several texts; the state holds its place in their list. */
+  choice(parent, title, options, name) {
+    const select = make(make(parent, "label", { class: "choice" }, `${title} `), "select");
+    options.forEach((option, i) => make(select, "option", { value: i }, option));
+    select.addEventListener("change", () => this.set({ [name]: Number(select.value) }));
+    this.onChange((state) => (select.value = state[name]));
+  }
+
   /* A point that the pointer drags; `move(x, y)` gets places of the drawing. The keyboard
      moves the same numbers by sliders. */
   handle(drawing, { get, move }) {
@@ -114,8 +107,9 @@ export class Figure {
   }
 }
 
-/* A question whose answer is revealed after a guess. `then()` builds what follows. */
-export function predict(parent, { question, options, answer, because }, then) {
+/* A question whose answer is revealed after a guess. Returns the part of the figure that is
+   hidden until then; `then()` is called when it is shown. */
+export function predict(parent, { question, options, answer, because }, then = () => {}) {
   const box = make(parent, "fieldset", { class: "predict" });
   make(box, "legend", {}, question);
   const row = make(box, "div", { class: "options" });
@@ -129,9 +123,12 @@ export function predict(parent, { question, options, answer, because }, then) {
       node.classList.add("guess");
       const verdict = option === answer ? "Right. " : "";
       make(box, "p", { class: "because", role: "status" }, verdict + because);
+      panel.hidden = false;
       then();
     });
   }
+  const panel = make(parent, "div", { hidden: "" });
+  return panel;
 }
 
 /* Starts every figure of a name that stands in a notebook's outputs, and hides the still

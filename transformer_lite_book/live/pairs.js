@@ -2,7 +2,7 @@
    pairs of tokens, and so grows with n², at each length and width. */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { Figure, format, predict } from "./live.js";
+import { Figure, format, grouped, predict } from "./live.js";
 
 export const START = { layer: 0, d: 512, n: 512 };
 const LONGEST = 2 ** 20;
@@ -15,7 +15,6 @@ export function compute({ layer, d, n }, { layers }) {
   return { half, share: share(n), curve: curve.map((length) => [length, share(length)]) };
 }
 
-const number = (value) => Math.round(value).toLocaleString("en-US");
 const percent = (share) => `${format(100 * share, share < 0.01 ? 2 : 0)}\u00a0%`;
 const across = (n) => 48 + (297 * (Math.log2(n) - 3)) / (Math.log2(LONGEST) - 3);
 const down = (share) => 190 - 170 * share;
@@ -24,40 +23,36 @@ export function build(root, data) {
   const figure = new Figure(root, START);
   const now = () => compute(figure.state, data);
 
-  predict(root, {
+  const panel = predict(root, {
     question: "An encoder layer of the paper’s base model (width d = 512) reads n tokens. Its attention compares all n² pairs; the work of its matrices only grows with n. At which n do the pairs take half of the layer’s multiplications?",
     options: ["512 tokens: n = d", "1,536 tokens: n = 3d", "3,072 tokens: n = 6d"],
     answer: "3,072 tokens: n = 6d",
     because: "Now move n and d, or choose a model.",
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
 
   const models = make(panel, "div", { class: "controls" });
   for (const { name, layer, d, n } of data.models) {
-    const node = make(models, "button", { type: "button" }, `${name}: n = ${number(n)}`);
+    const node = make(models, "button", { type: "button" }, `${name}: n = ${grouped(n)}`);
     node.addEventListener("click", () => figure.set({ layer, d, n }));
     figure.onChange((state) => {
       const isChosen = state.layer === layer && state.d === d && state.n === n;
       node.setAttribute("aria-pressed", isChosen);
     });
   }
-  const select = make(make(panel, "label", { class: "choice" }, "layer "), "select");
-  data.layers.forEach(({ name }, i) => make(select, "option", { value: i }, name));
-  select.addEventListener("change", () => figure.set({ layer: Number(select.value) }));
-  figure.onChange(({ layer }) => (select.value = layer));
+  figure.choice(panel, "layer", data.layers.map(({ name }) => name), "layer");
 
   const controls = make(panel, "div", { class: "controls wide" });
   figure.slider(controls, "tokens n", {
     min: 24, max: 160, // eight places for each doubling, from 8 to 1,048,576
     get: ({ n }) => Math.round(8 * Math.log2(n)),
     set: (place) => ({ n: Math.round(2 ** (place / 8)) }),
-    shown: () => number(figure.state.n),
+    shown: () => grouped(figure.state.n),
   });
   figure.slider(controls, "width d", {
     min: 6, max: 14,
     get: ({ d }) => Math.round(Math.log2(d)),
     set: (power) => ({ d: 2 ** power }),
-    shown: () => number(figure.state.d),
+    shown: () => grouped(figure.state.d),
   });
   figure.reset(controls);
 
@@ -69,7 +64,7 @@ export function build(root, data) {
     const write = (x, y, text, anchor) => make(drawing, "text", { x, y, "text-anchor": anchor }, text);
     line(48, 190, 345, 190, "foot");
     for (const at of [0, 0.5, 1]) write(44, down(at) + 5, `${100 * at}\u00a0%`, "end").style.fontSize = "12px";
-    for (const at of [27, 512, 8192, 131072]) write(across(at), 207, number(at), "middle").style.fontSize = "12px";
+    for (const at of [27, 512, 8192, 131072]) write(across(at), 207, grouped(at), "middle").style.fontSize = "12px";
     write(192, 226, "tokens n", "middle").style.fontSize = "12px";
     line(across(d), 190, across(d), 20, "foot");
     write(across(d) - 4, 32, "n = d", "end");
@@ -80,7 +75,7 @@ export function build(root, data) {
   });
   figure.say(panel, ({ n, d, layer }) => {
     const { share, half } = now();
-    return `With ${number(n)} tokens and d = ${number(d)}, the pairs take ${percent(share)} of the multiplications. They take half at n = ${data.layers[layer].factor}d = ${number(half)}.`;
+    return `With ${grouped(n)} tokens and d = ${grouped(d)}, the pairs take ${percent(share)} of the multiplications. They take half at n = ${data.layers[layer].factor}d = ${grouped(half)}.`;
   });
   make(panel, "p", { class: "axis" },
     "The curve is the share of the pairs; the dotted line marks n = d. In GPT-2 and Llama 3, a token reads no later ones, so half of the pairs count.");

@@ -14,21 +14,11 @@ export function compute(right) {
 
 export function build(root) {
   const figure = new Figure(root, START);
-  predict(root, {
-    question: "Perplexity is e raised to the mean of −ln p, where p is the probability of the right word. The lower, the better. Which model has the better one?",
-    options: ["the sure model", "the unsure model"],
-    answer: `the ${compute(START.sure).perplexity < compute(START.unsure).perplexity ? "sure" : "unsure"} model`,
-    because: "It makes the only mistake, but the three sure tokens cost almost nothing. Now move a probability. One rival gets the rest, so the right word is chosen above 0.50.",
-  }, () => {
-    models.disabled = false;
-    for (const result of results) result.hidden = false;
-    panel.hidden = false;
-  });
-  const models = make(root, "fieldset", { class: "predict views", disabled: "" }); // seen, not moved yet
   const results = [];
+  const models = make(root, "fieldset", { class: "predict views", disabled: "" });
   for (const model of Object.keys(START)) {
     const part = make(models, "div");
-    make(part, "p", {}, `the ${model} model: p of the right word`);
+    make(part, "p", {}, `the ${model} model gives the right word`);
     START[model].forEach((_, token) => {
       figure.slider(make(part, "div", { class: "controls wide" }), `token ${token + 1}`, {
         min: 0.01, max: 0.99, step: 0.01,
@@ -44,7 +34,15 @@ export function build(root) {
       result.textContent = `perplexity ${format(perplexity, 2)}, ${correct} of 4 right`;
     });
   }
-  const panel = make(root, "div", { hidden: "" });
+  const panel = predict(root, {
+    question: "Perplexity is e raised to the mean of −ln p, where p is the probability of the right word. The lower, the better. Which model has the better one?",
+    options: ["the sure model", "the unsure model"],
+    answer: `the ${compute(START.sure).perplexity < compute(START.unsure).perplexity ? "sure" : "unsure"} model`,
+    because: "It makes the only mistake, but the three sure tokens cost almost nothing. Now move a probability. One rival gets the rest, so the right word is chosen above 0.50.",
+  }, () => {
+    models.disabled = false;
+    for (const result of results) result.hidden = false;
+  });
   figure.reset(make(panel, "div", { class: "controls" }));
   make(panel, "p", { class: "tasks" },
     "Try: let the sure model’s token 4 fall to 0.01, and guess its perplexity before. Then give the better perplexity to the model with fewer right tokens, by as many tokens as you can.");

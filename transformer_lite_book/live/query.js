@@ -266,13 +266,12 @@ function wider(figure, parent, { wide }, now) {
       nodes[i].style.height = `${Math.max(100 * weight, 1).toFixed(1)}%`;
     });
   });
-  predict(parent, {
+  const panel = predict(parent, {
     question: "With 1,024 components and without the root, how large is the largest of the ten weights, on average?",
     options: ["About 33 %", "About 60 %", "About 96 %"],
     answer: "About 96 %",
     because: "Move dₖ to 1024 and take the root away. Then choose a smaller dₖ.",
-  }, () => (panel.hidden = false));
-  const panel = make(parent, "div", { hidden: "" });
+  });
   const row = make(panel, "div", { class: "controls" });
   figure.slider(row, "dₖ", {
     min: 0, max: wide.length - 1,

@@ -2,7 +2,8 @@
    of x to each sub-layer's output: what becomes of its translation? */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { changedWords, Figure, format, predict } from "./live.js";
+import { changedWords, writeWords } from "../../transformer_lite/page/words.js";
+import { Figure, format, predict } from "./live.js";
 
 export const START = { sentence: 0, part: 20 };
 
@@ -28,17 +29,14 @@ export function build(root, data) {
   const figure = new Figure(root, START);
   const now = () => compute(figure.state, data);
 
-  predict(root, {
+  const panel = predict(root, {
     question: "The encoder normalizes r · x + Sublayer(x), with r = 1. You lower r. At which r does the German sentence first change?",
     options: ["At once, at 0.95", "Near 0.75", "Not before 0.5"],
     answer: "Not before 0.5",
     because: "Move the slider and see how the sentence ends.",
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
 
-  const chooser = make(make(panel, "label", { class: "choice" }, "sentence "), "select");
-  data.sentences.forEach(({ source }, i) => make(chooser, "option", { value: i }, source));
-  chooser.addEventListener("change", () => figure.set({ sentence: Number(chooser.value) }));
+  figure.choice(panel, "sentence", data.sentences.map(({ source }) => source), "sentence");
   const controls = make(panel, "div", { class: "controls wide" });
   figure.slider(controls, "r", {
     min: 0, max: 20,
@@ -54,13 +52,8 @@ export function build(root, data) {
   const map = make(views, "div", { class: "map", "aria-hidden": "true" });
   const note = make(views, "div");
   figure.onChange(({ sentence }) => {
-    chooser.value = sentence;
     const shown = now();
-    text.textContent = "";
-    for (const { word, isNew } of shown.words) {
-      make(text, isNew ? "mark" : "span", {}, word);
-      text.append(" ");
-    }
+    writeWords(text, shown.words);
     gloss.textContent = `In English: ${shown.gloss}`;
     drawMap(map, shown);
   });

@@ -44,29 +44,18 @@ export function build(root, data) {
   make(root, "p", {},
     "Each row is a head of the decoder. The squares show what it reads while the model writes the next word, the pronoun: the fuller a square, the larger the weight.");
   const maps = make(root, "div");
-  predict(root, {
+  const panel = predict(root, {
     question: `Model 1 writes “sie”, for “die Dose” (the can). We give one head the 12 numbers that it has where “der Hund” (the dog) is meant. With which head does “sie” become “er”? Choose by looking.`,
     options: ["1.2", "2.1", "2.3", "2.4"],
     answer: "2.4",
     because: "It is head 2.4, and no other. Try it, then all eight heads of model 3: in this sentence, none does it alone.",
-  }, () => {
-    panel.hidden = false;
-    figure.show();
-  });
-  const panel = make(root, "div", { hidden: "" });
+  }, () => figure.show());
 
   const controls = make(panel, "div", { class: "controls" });
-  choice(controls, "model", data.models.map(({ seed }) => `model ${seed}`), "model");
+  figure.choice(controls, "model", data.models.map(({ seed }) => `model ${seed}`), "model");
   const all = data.sentences.map((_, i) => `${sentence(i)} ${data.sentences[i].pronoun}`);
-  choice(controls, "into", all, "into");
-  choice(controls, "from", all, "from");
-
-  function choice(parent, title, options, name) {
-    const select = make(make(parent, "label", { class: "choice" }, `${title} `), "select");
-    options.forEach((option, i) => make(select, "option", { value: i }, option));
-    select.addEventListener("change", () => figure.set({ [name]: Number(select.value) }));
-    figure.onChange((state) => (select.value = state[name]));
-  }
+  figure.choice(controls, "into", all, "into");
+  figure.choice(controls, "from", all, "from");
 
   const acts = make(panel, "div", { class: "controls" });
   for (const act of ACTS) {

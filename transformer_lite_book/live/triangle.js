@@ -34,13 +34,12 @@ export function build(root, data) {
   const total = data.reads.length;
   const { right } = compute({ masked: false, changed: 0 }, data);
 
-  predict(root, {
+  const panel = predict(root, {
     question: `Under the triangle, all ${total} rows predict the right next token. We let them read all tokens, the answers, too. How many are right now?`,
     options: [`${total}`, "5", "3"],
     answer: `${right}`,
     because: "The answer of each row but the last stands in the input, but this model was trained under the triangle and has never learned to read it. Now change a token, with the triangle and without it.",
-  }, () => (panel.hidden = false));
-  const panel = make(root, "div", { hidden: "" });
+  });
 
   const controls = make(panel, "div", { class: "controls" });
   figure.slider(controls, "step", {
@@ -49,11 +48,9 @@ export function build(root, data) {
     set: (step) => ({ step }),
     shown: (step) => `${step}`,
   });
-  const chooser = make(make(controls, "label", { class: "choice" }, "change "), "select");
-  data.reads.forEach((token, place) =>
-    make(chooser, "option", { value: place }, place ? `${token} → ${data.others[place]}` : "nothing")
-  );
-  chooser.addEventListener("change", () => figure.set({ changed: Number(chooser.value) }));
+  const options = data.reads.map((token, place) =>
+    place ? `${token} → ${data.others[place]}` : "nothing");
+  figure.choice(controls, "change", options, "changed");
   figure.toggle(controls, "triangle", "masked");
   figure.reset(controls);
 
@@ -64,7 +61,6 @@ export function build(root, data) {
   }
   const body = make(table, "tbody");
   figure.onChange(({ step, masked, changed }) => {
-    chooser.value = changed;
     body.textContent = "";
     now().rows.forEach(({ reads, best, percent, moved, isRight }, row) => {
       const line = make(body, "tr", row === step - 1 ? { "aria-current": "step" } : {});

@@ -3,7 +3,8 @@
    of the translation? */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { changedWords, Figure, format, predict } from "./live.js";
+import { changedWords, writeWords } from "../../transformer_lite/page/words.js";
+import { Figure, format, predict } from "./live.js";
 
 /* The colour of feed-forward networks in the book. */
 const PURPLE = "background: light-dark(#8f4fb3, #c79be0)";
@@ -50,16 +51,12 @@ export function build(root, data) {
   const now = () => compute(figure.state, data);
   const keys = data.sentences.findIndex(({ source }) => source.includes("keys"));
 
-  predict(root, {
+  const panel = predict(root, {
     question: `One of the ${data.units} units in the last network raises the words “hat, habe, haben” (has, have). It is switched off: its value is 0 at every position. What happens to “${data.sentences[keys].outputs[0].text}”?`,
     options: [NOTHING, "“habe” disappears", "It becomes nonsense"],
     answer: NOTHING,
     because: "No word changes. But choose unit 379 and “Good morning! How are you?”, and switch that unit off. Then turn units up.",
-  }, () => {
-    panel.hidden = false;
-    figure.set({ sentence: keys, value: data.values.indexOf(0) }); // as in the question
-  });
-  const panel = make(root, "div", { hidden: "" });
+  }, () => figure.set({ sentence: keys, value: data.values.indexOf(0) })); // as in the question
 
   const cards = make(panel, "div", { class: "options", role: "group", "aria-label": "unit" });
   const chosen = data.cards.map(({ unit, answers }, card) => {
@@ -68,9 +65,7 @@ export function build(root, data) {
     node.addEventListener("click", () => figure.set({ card }));
     return node;
   });
-  const chooser = make(make(panel, "label", { class: "choice" }, "sentence "), "select");
-  data.sentences.forEach(({ source }, i) => make(chooser, "option", { value: i }, source));
-  chooser.addEventListener("change", () => figure.set({ sentence: Number(chooser.value) }));
+  figure.choice(panel, "sentence", data.sentences.map(({ source }) => source), "sentence");
   const controls = make(panel, "div", { class: "controls wide" });
   figure.slider(controls, "value", {
     min: -1, max: data.values.length - 1,
@@ -89,14 +84,9 @@ export function build(root, data) {
   figure.onChange(({ card, sentence }) => {
     const state = now();
     chosen.forEach((node, i) => node.setAttribute("aria-pressed", i === card));
-    chooser.value = sentence;
     drawAsks(asks, state);
     drawAnswers(answers, state);
-    text.textContent = "";
-    for (const { word, isNew } of state.words) {
-      make(text, isNew ? "mark" : "span", {}, word);
-      text.append(" ");
-    }
+    writeWords(text, state.words);
     gloss.textContent = `In English: ${state.gloss}`;
   });
   figure.say(said, () => {

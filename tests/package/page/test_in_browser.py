@@ -130,8 +130,7 @@ def test_the_model_of_another_page_is_refused(browser, folder, tmp_path):
 )  # fmt: skip
 def test_changed_words_are_said(old, now, said):
     found = run_javascript(
-        """const parts = words.compared(given[0], given[1]);
-        return [words.saidOf(parts), parts];""",
+        "return [words.saidOf(...given), words.compared(...given)];",
         [old.split(), now.split()],
         [SOURCES / "words.js"],
     )
