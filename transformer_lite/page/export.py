@@ -24,11 +24,11 @@ from transformer_lite.runs.files import renamed_when_whole
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import Weights, quantize, weights_of
 
-WORKER = ("tokenizer.js", "transformer.js", "worker.js")
+WORKER = ("tokenizer.js", "transformer.js", "account.js", "worker.js")
 """The modules that run beside the page, each after those that it imports."""
 PAGE = (
     *EXPLORER, "state.js", "link.js", "words.js", "sentence.js", "pieces.js",
-    "search.js", "attention.js", "experiments.js", "page.js",
+    "search.js", "account_panel.js", "attention.js", "experiments.js", "page.js",
 )  # fmt: skip
 """The modules of the page itself."""
 WEIGHTS = ("pieces", "symbols", "tensors", "data")

@@ -1,14 +1,15 @@
-/* A link restores the sentence and all that was changed. */
+/* A link restores the sentence, all that was changed, and the account that is open. */
 
 import { unchanged } from "./state.js";
 
-export function toLink(settings) {
+export function toLink(settings, asked) {
   const values = {
     text: settings.text, beam: settings.beamSize, alpha: settings.alpha,
     temperature: settings.temperature, draw: settings.seed ?? "",
     force: Object.entries(settings.forced).map((pair) => pair.join(":")).join(),
     off: settings.off.join(), positions: settings.positions ? "" : "no",
     scale: settings.scaled ? "" : "no",
+    at: asked ? [asked.place, asked.id, asked.other ?? "", ...asked.keys].join() : "",
   };
   const given = Object.entries(values).filter(([, value]) => value !== "");
   return `#${new URLSearchParams(given)}`;
@@ -37,4 +38,12 @@ export function fromLink(hash, model) {
     positions: given.get("positions") !== "no",
     scaled: given.get("scale") !== "no",
   };
+}
+
+/* What a link asks for, or null. */
+export function askedOf(hash, model) {
+  const [place, id, other, ...keys] = (new URLSearchParams(hash.slice(1)).get("at") ?? "").split(",");
+  const numbers = [place, id, other || id].map(Number);
+  if (other === undefined || !numbers.every((number) => number >= 0 && number < model.config.vocab_size)) return null;
+  return { place: +place, id: +id, other: other ? +other : null, keys };
 }

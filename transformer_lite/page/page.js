@@ -6,10 +6,11 @@
    what the page knows of the model before its weights are there, with the answer to its
    example, so that nothing is empty at first. */
 
+import { accountPanel } from "./account_panel.js";
 import { attention } from "./attention.js";
 import { button, make } from "./dom.js";
 import { experiments } from "./experiments.js";
-import { fromLink, toLink } from "./link.js";
+import { askedOf, fromLink, toLink } from "./link.js";
 import { pieces } from "./pieces.js";
 import { search } from "./search.js";
 import { sentence } from "./sentence.js";
@@ -39,6 +40,16 @@ function start(root) {
     }, wait);
   }
 
+  /* Asks for the account of a number in the result; null closes it. */
+  function ask(asked) {
+    const { loading, busy, result, settings } = store.state;
+    store.update({ asked });
+    if (loading || busy || !asked) return; // it is asked for when the result is there
+    const isThere = asked.place < result?.steps.length;
+    if (isThere) worker.postMessage({ request, settings, asked });
+    else store.update({ asked: null, account: null });
+  }
+
   function fail(failure) {
     store.update({ failure, busy: false, answer: NO_ANSWER, result: null });
   }
@@ -46,6 +57,7 @@ function start(root) {
   function begin() {
     store.update({ loading: false, busy: false });
     if (request || !MODEL.answer.length) change({}); // the reader has not waited
+    else ask(store.state.asked);
     root.dataset.loaded = "";
   }
 
@@ -77,21 +89,28 @@ function start(root) {
       const last = result.steps.length - 1;
       store.update({ answer: { ...answer, result }, result, place: Math.min(place, last) });
     }
-    if (data.done) store.update({ busy: false });
+    if (data.account) store.update({ account: data.account });
+    if (!data.done) return;
+    store.update({ busy: false });
+    ask(store.state.asked);
   }
 
   store.watch(["busy", "loading", "failure"], ({ busy, loading, failure }) =>
     root.setAttribute("aria-busy", busy || (loading && !failure)));
   const columns = make(root, "div", { class: "columns" }); // side by side, if there is room
-  for (const parts of [[sentence, pieces, search], [attention, experiments]]) {
-    const column = make(columns, "div");
-    for (const part of parts) part(column, store, change);
-  }
+  const [left, right] = [make(columns, "div"), make(columns, "div")];
+  for (const part of [sentence, pieces, search]) part(left, store, change, ask);
+  accountPanel(right, store, ask);
+  for (const part of [attention, experiments]) part(right, store, change);
   share(root, store);
   worker.onerror = ({ message }) => fail(`The page cannot compute here: ${message}.`);
 
-  const linked = () => fromLink(location.hash, MODEL);
-  if (linked()) change(linked());
+  const linked = () => {
+    store.update({ asked: askedOf(location.hash, MODEL), account: null });
+    return fromLink(location.hash, MODEL);
+  };
+  const first = linked();
+  if (first) change(first);
   else for (const message of MODEL.answer) hear(message, store.state);
   window.addEventListener("hashchange", () => change(linked() ?? {}));
 
@@ -111,7 +130,7 @@ function start(root) {
 function share(root, store) {
   const line = make(root, "p", { class: "share" });
   button(line, "Copy a link to this", async () => {
-    history.replaceState(null, "", toLink(store.state.settings));
+    history.replaceState(null, "", toLink(store.state.settings, store.state.asked));
     try {
       await navigator.clipboard.writeText(location.href);
       copied.textContent = " Copied.";
@@ -120,7 +139,7 @@ function share(root, store) {
     }
   });
   const copied = make(line, "span", { role: "status" });
-  store.watch(["settings"], () => (copied.textContent = ""));
+  store.watch(["settings", "asked"], () => (copied.textContent = ""));
 }
 
 start(document.querySelector(".live-translator"));

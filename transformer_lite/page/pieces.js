@@ -7,7 +7,7 @@ const percent = (share) =>
   share > 0 && share < 0.005 ? "under 1 %" : `${Math.round(100 * share)} %`;
 const shown = (piece) => (piece === "</s>" ? "END" : piece);
 
-export function pieces(root, store, change) {
+export function pieces(root, store, change, ask) {
   const { output: name } = wording(store.state.model);
   make(root, "h2", {}, `The ${name}, piece by piece`);
   make(root, "p", { class: "hint" },
@@ -58,10 +58,17 @@ export function pieces(root, store, change) {
     const chosen = result.steps[place];
     for (const { id, piece, probability } of chosen.candidates) {
       const current = id === chosen.id ? { "aria-current": "true" } : {};
-      const candidate = button(make(candidates, "li"), "", () => force(id), current);
+      const item = make(candidates, "li");
+      const candidate = button(item, "", () => force(id), current);
       make(candidate, "span", { class: "piece", dir: "auto" }, shown(piece));
       make(make(candidate, "span", { class: "bar" }), "span", { style: `width: ${100 * probability}%` });
       make(candidate, "span", { class: "number" }, percent(probability));
+      const isChosen = id === chosen.id;
+      const asked = { place, id: chosen.id, other: isChosen ? null : id, keys: [] };
+      const rival = isChosen ? "" : ` and not “${shown(piece)}”`;
+      button(item, isChosen ? "Why?" : "Why not?", () => ask(asked), {
+        "aria-label": `Why “${shown(chosen.piece)}”${rival}?`,
+      });
     }
     if (hadFocus) output.children[place].focus();
   });

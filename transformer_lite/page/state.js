@@ -10,7 +10,10 @@
                pieces, the steps of the search, and at last the result
      result    the newest answer that was complete: it stays while the next one comes
      place     the place in the output whose candidates are shown
-     explored  what the attention explorer shows */
+     explored  what the attention explorer shows
+     asked     the number whose account is shown, or null: { place, id, other, keys }; see
+               account.js
+     account   what the worker has said of it */
 
 export const NO_ANSWER = { pieces: [], unknown: [], search: [], result: null, done: true };
 
@@ -34,7 +37,7 @@ export class Store {
     const last = model.config.num_layers - 1;
     this.state = {
       model, loading: true, failure: "", settings: unchanged(model), busy: true,
-      answer: NO_ANSWER, result: null, place: 0,
+      answer: NO_ANSWER, result: null, place: 0, asked: null, account: null,
       explored: { map: 2, layer: last, head: 0, query: null },
     };
   }

@@ -3,16 +3,19 @@
    It is sent { model } once, and posts { loaded }. It is sent { request, settings } for
    each sentence, and posts { request, … }: the pieces first, each step of the search, and
    the result; the last one is `done`. A newer request ends the one before. What goes wrong
-   is posted as { request, error }. */
+   is posted as { request, error }. If it is sent { request, settings, asked }, it posts
+   { request, account }, the account of a number in the result. */
 
 import {
   BOS, EOS, Transformer, UNCHANGED, beamSearch, best, lengthPenalty, sample, softmax,
 } from "./transformer.js";
+import { account, lastVector } from "./account.js";
 import { Tokenizer, UNK } from "./tokenizer.js";
 
 const CANDIDATES = 5;
 const EMBEDDING = "encoder.embedding.weight";
 let exported, model, tokenizer, newest;
+let latest = null; // the newest output that is whole, and for what
 
 /* The weights: numbers of 8 bits times the scale of their row, or of 32 bits. */
 export function unpack({ tensors, data }) {
@@ -76,7 +79,8 @@ function explain(source, output, temperature, changes) {
 }
 
 /* Yields what is posted of a sentence, until its output is whole. */
-export function* translate({ text, beamSize, alpha, temperature, seed, forced, positions, scaled, off }) {
+export function* translate(settings) {
+  const { text, beamSize, alpha, temperature, seed, forced, positions, scaled, off } = settings;
   const longest = exported.config.max_len - exported.search.max_extra - 1;
   const pieces = tokenizer.split(cleaned(text), longest);
   const unknown = pieces.filter(({ id }) => id === UNK).map((piece) => piece.text);
@@ -101,8 +105,23 @@ export function* translate({ text, beamSize, alpha, temperature, seed, forced, p
     yield { step: { ended: step.ended.map(named), goingOn: step.goingOn.map(named) } };
   }
   const { ids, score } = output;
+  latest = { settings: JSON.stringify(settings), source, written: ids, changes, vectors: [] };
   const explained = explain(source, ids, temperature, changes);
   yield { output: tokenizer.decode(ids), score, ...explained, done: true };
+}
+
+const nameOf = (id) => ({ [BOS]: "BEGIN", [EOS]: "END" })[id] ?? tokenizer.pieces[id];
+
+/* The account of a number in the output for these settings; see account.js. */
+function* explainNumber(settings, { place, ...asked }) {
+  if (latest?.settings !== JSON.stringify(settings)) for (const _ of translate(settings));
+  const { source, written, changes, vectors } = latest;
+  vectors[place] ??= lastVector(model, source, written.slice(0, place), nameOf, changes);
+  try {
+    yield { account: account(asked, vectors[place], model, nameOf) };
+  } catch ({ message }) {
+    yield { account: { failure: message } };
+  }
 }
 
 /* Makes the model of what model.js holds. */
@@ -118,8 +137,9 @@ export function load(given) {
 }
 
 /* What is posted in answer to a message. */
-function* answer({ model: given, settings }) {
-  if (!given) return yield* translate(settings);
+function* answer({ model: given, settings, asked }) {
+  if (asked) return yield* explainNumber(settings, asked);
+  if (settings) return yield* translate(settings);
   load(given);
   yield { loaded: true };
 }

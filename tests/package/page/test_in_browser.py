@@ -90,7 +90,7 @@ def test_it_says_what_a_change_has_changed(page, folder):
     open_page(page, folder)
     translated(page, SENTENCE)
     assert "became" not in status(page)
-    page.locator(".candidates button").nth(1).click()
+    page.locator(".candidates button:first-child").nth(1).click()
     wait(page)
     new = page.locator(".translation mark").first.inner_text()
     assert f"became “{new}”" in status(page)
@@ -162,7 +162,7 @@ def test_a_text_that_it_cannot_translate_gets_a_message(page, folder):
 def test_another_piece_changes_what_follows_and_can_be_taken_back(page, folder):
     open_page(page, folder)
     before = translated(page, SENTENCE)
-    page.locator(".candidates button").nth(1).click()
+    page.locator(".candidates button:first-child").nth(1).click()
     wait(page)
     assert page.inner_text(".translation") != before
     assert page.locator(".forced").count() == 1
@@ -200,7 +200,7 @@ def test_a_link_restores_sentence_and_settings(page, folder):
     wait(page)
     page.get_by_label("Temperature").fill("1.3")
     wait(page)
-    page.locator(".candidates button").nth(1).click()
+    page.locator(".candidates button:first-child").nth(1).click()
     wait(page)
     page.get_by_label("Draw each piece").check()
     wait(page)
@@ -222,6 +222,61 @@ def test_a_damaged_link_is_read_as_far_as_it_makes_sense(page, folder):
     page.wait_for_selector("[aria-busy='false']")
     assert "Hund" in page.inner_text(".translation")
     assert page.locator(".off li").count() == 1
+
+
+def test_a_number_is_followed_down_to_the_words(page, folder):
+    open_page(page, folder)
+    translated(page, SENTENCE)
+    page.locator(".pieces [role='radio']").nth(1).click()
+    rival = page.inner_text(".candidates li:nth-child(2) .piece")
+    page.get_by_role("button", name=f"and not “{rival}”?").click()
+    shown = page.locator(".account")
+    page.wait_for_selector(".account .terms")
+    assert f"over “{rival}”" in shown.locator(".trail strong").inner_text()
+    page.locator(".terms button", has_text="the cross-attention of").first.click()
+    page.locator(".terms button", has_text="head").first.click()
+    words = page.locator(".terms button:first-child")
+    words.get_by_text("%").first.wait_for()
+    assert page.locator(".trail li").count() == 3
+    number = words.first.locator(".number").inner_text()
+    words.first.click()
+    page.locator(".trail li >> nth=3").wait_for()
+    assert page.inner_text(".trail strong").endswith(number)
+    text = shown.inner_text()
+    for part in ("Sum − number: 0.00000.", "In transformer.js: ", "behind the encoder"):
+        assert part in text
+    shares = page.locator(".terms .number").all_inner_texts()
+    total = sum(float(share.replace("−", "-")) for share in shares)
+    assert total == pytest.approx(float(number.replace("−", "-")), abs=0.08)
+    page.locator(".trail button").first.click()
+    page.wait_for_function("document.querySelectorAll('.trail li').length === 1")
+
+
+def test_an_account_follows_a_change_and_a_link(page, folder):
+    open_page(page, folder)
+    translated(page, SENTENCE)
+    page.locator(".candidates li >> nth=0").get_by_role("button", name="Why").click()
+    page.wait_for_selector(".account .terms")
+    page.locator(".terms button", has_text="the cross-attention of").first.click()
+    page.locator(".trail li >> nth=1").wait_for()
+    before = page.inner_text(".trail")
+    page.get_by_role("button", name="Copy a link").click()
+    address = page.evaluate("location.href")
+    assert "at=0%2C" in address
+    page.get_by_label("positional encoding").check()
+    wait(page)
+    page.wait_for_function("old => document.querySelector('.trail').innerText !== old",
+                           arg=before)  # fmt: skip
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector(".account .terms")
+    assert page.inner_text(".trail") == before
+    page.get_by_role("button", name="Close").click()
+    assert page.locator(".account .terms").count() == 0
+    page.goto("about:blank")
+    page.goto(f"{address}%2Ch77")
+    page.wait_for_selector(".account [role='alert']")
+    assert "has no account of h77" in page.inner_text(".account")
 
 
 def test_the_keyboard_reaches_everything(page, folder):
@@ -246,8 +301,8 @@ def test_the_keyboard_reaches_everything(page, folder):
     focused = "document.activeElement.innerText"
     assert page.evaluate(focused).startswith("END")
     page.keyboard.press("Home")
-    first = page.inner_text(".candidates button >> nth=1").split()[0]
-    page.focus(".candidates button >> nth=1")
+    first = page.inner_text(".candidates li:nth-child(2) button:first-child").split()[0]
+    page.focus(".candidates li:nth-child(2) button:first-child")
     page.keyboard.press("Enter")
     wait(page)
     assert page.inner_text(".pieces [aria-checked='true'] span") == first
