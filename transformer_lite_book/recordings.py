@@ -41,6 +41,8 @@ GRAMMAR = FOLDER / "grammar.json"
 """Written by results/grammar.py."""
 LIKELIEST = FOLDER / "likeliest.json"
 """Written by results/likeliest.py."""
+RECALL = FOLDER / "recall.json"
+"""Written by results/recall.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -147,6 +149,16 @@ def likeliest_outputs() -> dict[str, Any]:
     log-probabilities of the reference, of the empty and of the likeliest output.
     """
     return json.loads(LIKELIEST.read_text(encoding="utf-8"))
+
+
+def recall_runs() -> dict[str, Any]:
+    """Return how four layer types learned to recall a word some distance away.
+
+    "runs" has by layer type and distance, and "near" by layer type for a near word in
+    the longest sentences, one entry for each seed: the steps until it had learned, or
+    all of them, the share of right answers then, and the learning rate.
+    """
+    return json.loads(RECALL.read_text(encoding="utf-8"))
 
 
 def _stored(kind: str, name: str) -> Any:
