@@ -7,6 +7,7 @@ Tests: tests/package/training/test_distributed.py, tests/package/training/test_r
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -85,10 +86,8 @@ def join_processes() -> Iterator[Processes]:
     torchrun sets environment variables; without them a process is alone. Each process
     takes the GPU of its local rank, or the CPU if there is no GPU.
 
-    A DistributedDataParallel has to be gone before the block ends, so make it in a
-    function that the block calls. One that outlives the block takes the group down
-    itself. It then holds Python's lock, and waits for Gloo's thread, which may wait for
-    the lock: for ever, but seldom.
+    Make a DistributedDataParallel in a function that the block calls. One that outlives
+    the block keeps the group's threads.
 
     After an error NCCL's group ends with the process: to destroy it would wait for the
     other processes, which may wait for this one. Gloo's is destroyed at once. The next
@@ -120,7 +119,7 @@ def join_processes() -> Iterator[Processes]:
                 before = signal.getsignal(signal.SIGTERM)
                 signal.signal(signal.SIGTERM, lambda n, _: signal.signal(n, before))
             if dist.is_initialized() and dist.get_backend() == "gloo":
-                dist.destroy_process_group()  # its threads would abort the process
+                _destroy_group()  # its threads would abort the process
             if _is_lost_connection(error):
                 raise ConnectionError(
                     f"process {rank} lost another process of the run; the last "
@@ -129,7 +128,18 @@ def join_processes() -> Iterator[Processes]:
                 ) from error
         raise
     if world_size > 1:
-        dist.destroy_process_group()
+        _destroy_group()
+
+
+def _destroy_group() -> None:
+    """Destroy the group, once Gloo's threads have let the last tensors go.
+
+    A thread needs Python's lock for that. PyTorch 2.6 waits for the threads' end while
+    it holds the lock; in 2.13, only a DistributedDataParallel that outlives the group
+    does.
+    """
+    time.sleep(0.1)  # without the lock
+    dist.destroy_process_group()
 
 
 def _place() -> tuple[int, int, int]:
@@ -181,7 +191,7 @@ def _meeting_point() -> dist.Store:
     """
     try:
         store, _, _ = next(dist.rendezvous("env://"))
-    except (ValueError, dist.DistError) as error:
+    except (ValueError, RuntimeError) as error:  # a plain one in PyTorch 2.6
         raise ConnectionError(
             "no meeting at MASTER_ADDR = {MASTER_ADDR}, MASTER_PORT = {MASTER_PORT}; "
             "take the first machine's address and a free port".format(**os.environ)
