@@ -10,6 +10,7 @@ import torch
 from safetensors import safe_open
 from unchecked import unchecked
 
+from results import recall
 from results.likeliest import Output, likeliest
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.without_sums import ENCODERS, changed_encoder
@@ -217,3 +218,28 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
         )
     )
     assert less_likely == stored["gave_up"] == 1  # there the best of the beams stands
+
+
+def test_recall_needs_more_steps_along_a_longer_path():
+    stored = recordings.recall_runs()
+    for name, runs in [*stored["runs"].items(), ("near", stored["near"])]:
+        assert len(runs) == (4 if name == "near" else 5)
+        for of in runs.values():
+            assert len(of) == 3
+            for one in of:
+                is_early = one["steps"] < stored["max_steps"]
+                assert not is_early or one["right"] >= stored["learned"]
+    steps = [
+        min(one["steps"] for one in of) for of in stored["runs"]["recurrence"].values()
+    ]
+    assert steps == sorted(steps)
+
+
+def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
+    random = torch.Generator().manual_seed(0)
+    ids, answers = recall.sentences(50, 9, 4, random)
+    assert (ids[:, -5] == answers).all()
+    assert (ids[:, -1] == recall.QUESTION).all()
+    others = torch.cat([ids[:, :4], ids[:, 5:8]], dim=1)
+    assert others.min() >= recall.KEYS > answers.max()
+    assert others.max() < recall.QUESTION
