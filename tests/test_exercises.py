@@ -50,8 +50,11 @@ def test_every_check_is_tried_with_three_wrong_answers(stem):
 )
 def test_a_wrong_answer_is_refused(stem, check, mistake):
     names, _ = exercises(stem)
-    with unchecked():
+    with unchecked(), redirect_stdout(StringIO()) as said:
         assert not names[check](WRONG[stem][check][mistake])
+    # A name that the test forgot would be refused, too.
+    assert "NameError" not in said.getvalue()
+    assert "ModuleNotFoundError" not in said.getvalue()
 
 
 @pytest.mark.parametrize("stem", WRONG)

@@ -1,10 +1,16 @@
 """Wrong answers on why eight GPUs are not eight times faster, by check and mistake.
 
-Two other processes run each answer but the first; `torch` and `dist` are found there.
+Two other processes run each answer but the first, as they run a notebook's functions.
 """
-# ruff: noqa: F821
 
 import math
+import sys
+
+import cloudpickle
+import torch
+from torch import distributed as dist
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def enough_with(change):
@@ -42,6 +48,13 @@ def sum_of_norms(own, longest):
     length = own.norm()
     dist.all_reduce(length)
     return own * (longest / length).clamp(max=1)
+
+
+def compared_with_the_square(own, longest):
+    """Forgets a root in the condition."""
+    squares = own.square().sum()
+    dist.all_reduce(squares)
+    return own * longest / squares.sqrt() if squares > longest else own
 
 
 def always_scaled(own, longest):
@@ -188,6 +201,7 @@ WRONG = {
     "check_clip": {
         "norm of a part": local_norm,
         "sum of norms": sum_of_norms,
+        "compared with the square": compared_with_the_square,
         "always scaled": always_scaled,
         "not clipped": lambda own, longest: own,
         "the whole part": whole_part,
