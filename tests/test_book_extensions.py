@@ -140,7 +140,10 @@ def test_a_row_says_how_long_its_chapters_take_and_what_they_ask(monkeypatch):
 
 def entry(title, text):
     paragraph = nodes.paragraph()
-    paragraph += [nodes.reference("", title), nodes.Text(f": {text}")]
+    link = nodes.reference(
+        "", title, refuri="../notebooks/03_5_positional_encoding.ipynb"
+    )
+    paragraph += [link, nodes.Text(f": {text}")]
     return nodes.list_item("", paragraph)
 
 
@@ -162,7 +165,7 @@ def test_the_picture_of_the_front_page_becomes_the_drawing():
 
 
 def test_an_entry_of_the_front_pages_list_becomes_a_card():
-    title = "3.5 Positional Encoding"
+    title = "3.5 위치 인코딩"  # of any edition: the link says which chapter it is
     card = next(front_page(entry(title, "what: came.")).findall(nodes.list_item))
     head, text, time = (part.astext() for part in card.children)
     assert card["classes"] == ["chapter-card"]

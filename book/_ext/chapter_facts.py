@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nbformat
 from docutils import nodes
+from sphinx.locale import _
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import make_map
@@ -48,6 +49,11 @@ def linked(place):
     around = place.parent
     while not isinstance(around, RANGES[place.astext()]):
         around = around.parent
+    return linked_in(around)
+
+
+def linked_in(around):
+    """Return the stems of the chapters that a part of a page links to, each once."""
     targets = [
         link.get("reftarget") or link.get("refuri", "")
         for link in around.findall(nodes.Element)
@@ -74,8 +80,10 @@ def exercises(stem):
 
 def as_time(total):
     """Return minutes as words, from two hours on in full hours."""
-    number, unit = (total, "minutes") if total < 120 else (total / 60, "hours")
-    return f"{number:.0f}{SPACE}{unit}"
+    number, unit = (total, _("%s minutes"))
+    if total >= 120:
+        number, unit = (round(total / 60), _("%s hours"))
+    return (unit % number).replace(" ", SPACE)
 
 
 def arrange_front_page(app, doctree):
@@ -96,16 +104,16 @@ def arrange_front_page(app, doctree):
 
 def make_card(item):
     """Split an entry of the list into title and text, and say how long it takes."""
-    stems = {name: stem for stem, name in make_map.chapter_titles().items()}
+    (stem,) = linked_in(item)
     paragraph = item.children[0]
     link, text = paragraph.children[0], paragraph.astext()
-    title, _, rest = text.partition(":")
+    _title, _colon, rest = text.partition(":")
     rest = re.sub(r"^\w", lambda first: first[0].upper(), rest.strip())
     item["classes"].append("chapter-card")
     item.children.clear()
     item += nodes.paragraph("", "", link, classes=["card-title"])
     item += nodes.paragraph("", rest)
-    time = as_time(minutes(stems[title]))
+    time = as_time(minutes(stem))
     item += nodes.paragraph("", time, classes=["card-time"])
 
 

@@ -12,8 +12,13 @@
 """
 
 import re
+import sys
+from pathlib import Path
 
 from docutils import nodes
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import translations
 
 
 def raise_voices(app, doctree):
@@ -34,7 +39,7 @@ def voice(words, rest, below):
     last = title.children[-1]
     if isinstance(last, nodes.Text):
         title.replace(last, nodes.Text(last.rstrip(".:")))
-    name = nodes.make_id(title.astext())
+    name = translations.voice_class(title.astext())
     admonition = nodes.admonition("", title, classes=["voice", name])
     if rest and isinstance(rest[0], nodes.Text):
         rest[0] = nodes.Text(rest[0].lstrip())
