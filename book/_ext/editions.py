@@ -33,9 +33,9 @@ def configure(app, config):
     shared = words(language, translations.SHARED)
     for name in ("nb_code_prompt_show", "nb_code_prompt_hide"):
         config[name] = shared.get(config[name], config[name])
-    config.html_theme_options["extra_footer"] = shared.get(
-        (footer := config.html_theme_options["extra_footer"]), footer
-    )
+    options = config.html_theme_options
+    for name in ("extra_footer", "search_bar_text"):
+        options[name] = shared.get(options[name], options[name])
     for tree in config.external_site_map.root.subtrees:
         tree.caption = shared.get(tree.caption, tree.caption)
     config.html_baseurl = config.ogp_site_url = f"{config.html_baseurl}{language}/"

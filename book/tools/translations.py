@@ -60,8 +60,9 @@ NOT_YET = "This page has not been translated yet and shows English."
 INTERFACE = f"""
 Back to top|By|Close|Contents|Copyright|Download notebook file|Download source file
 Download this page|Fullscreen mode|Home|Launch interactive content|Launch on|Next
+Link to this code|Link to this heading|Link to this image|Link to this table
 On this page|Open an issue|Open issue|Previous|Print to PDF|Repository|Search
-Search...|Show Source|Show the code|Site navigation|Skip to main content|next|next page
+Search this book...|Show Source|Show the code|Site navigation|Skip to main content|next|next page
 Source repositories|Source repository|light/dark|previous|previous page|%s hours
 %s minutes|Languages|{PARTLY}|{NOT_YET}
 """
@@ -224,6 +225,8 @@ def expected(name: str) -> dict[str, str]:
     parts = yaml.safe_load(TOC.read_text("utf-8"))["parts"]
     found = dict.fromkeys(words, "interface")
     found |= {part["caption"]: "interface" for part in parts}
+    footer = yaml.safe_load(CONFIG.read_text("utf-8"))["html"]["extra_footer"]
+    found[footer] = "interface"
     for document in documents().values():
         of_page = messages(document).items()
         found |= {text: kind for text, kind in of_page if is_shared(kind)}
