@@ -62,9 +62,9 @@ Back to top|By|Close|Contents|Copyright|Download notebook file|Download source f
 Download this page|Fullscreen mode|Home|Launch interactive content|Launch on|Next
 Link to this code|Link to this heading|Link to this image|Link to this table
 On this page|Open an issue|Open issue|Previous|Print to PDF|Repository|Search
-Search this book...|Show Source|Show the code|Site navigation|Skip to main content|next|next page
-Source repositories|Source repository|light/dark|previous|previous page|%s hours
-%s minutes|Languages|{PARTLY}|{NOT_YET}
+Search this book...|Show Source|Show the code|Site navigation|Skip to main content
+next|next page|Source repositories|Source repository|light/dark|previous|previous page
+%s hours|%s minutes|Languages|{PARTLY}|{NOT_YET}
 """
 """What the theme and the extensions write on a page."""
 GENERATED = ("[Open in Colab](", tool.COURSE)
@@ -353,7 +353,8 @@ def _misused(language: str, message: str) -> Iterator[str]:
     """Yield the links to the glossary whose words are not the glossary's."""
     for words, anchor in re.findall(GLOSSARY, message):
         names = terms(language).get(anchor, [words])
-        if not any(name in words for name in names):
+        bare = re.sub(r"\*|[(（].*?[)）]", "", words)
+        if not any(name in bare or bare in name for name in names):
             yield f"the glossary calls {anchor} {' or '.join(names)}"
 
 
