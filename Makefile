@@ -73,6 +73,7 @@ notebooks: $(READY)
 	$(BIN)/python book/tools/link_glossary.py
 	$(BIN)/python book/tools/make_course.py
 	$(BIN)/python book/tools/draw_trials.py
+	$(BIN)/python book/tools/translations.py update
 
 # PyTorch, oneDNN and MKL choose their loops by the processor. These variables have them
 # choose as on one without wide vectors, and as on one with AVX2, there with two threads.

@@ -65,7 +65,13 @@ def test_other_quotations_stay_quotations(first):
 
 @pytest.mark.parametrize(
     ("behind", "kept", "rest"),
-    [(". Then", ".", " Then"), ("), so", "),", " so"), (".", ".", "")],
+    [
+        (". Then", ".", " Then"),
+        ("), so", "),", " so"),
+        (".", ".", ""),
+        ("로 나눕니다.", "로", " 나눕니다."),
+        ("，记作", "，", "记作"),
+    ],
 )
 def test_a_formula_stays_with_the_punctuation_behind_it(behind, kept, rest):
     formula = nodes.math("", "x^2")

@@ -231,7 +231,7 @@ def test_an_edition_shows_what_is_translated_and_english_else(half):
     (cell,) = nbformat.reads(source[0], 4).cells
     # Sphinx translates the heading, and keeps its English anchor.
     assert cell.source == "# A title\n\n했습니다.\n\nOld.\n\nNew."
-    assert korean.env.dependencies == [half]
+    assert korean.env.dependencies == [half.with_stem("shared"), half]
     lacks = korean.env.metadata["notebooks/page"]["lacks"]
     assert lacks == editions.translations.PARTLY
 
@@ -244,7 +244,7 @@ def test_the_english_book_is_read_as_it_is(half):
 
 @pytest.mark.parametrize(("own", "up"), [("en", "../"), ("ko", "../../")])
 def test_every_page_leads_to_its_other_editions(monkeypatch, own, up):
-    monkeypatch.setattr(editions, "EDITIONS", [tool.LOCALE / "ko", tool.LOCALE / "zh"])
+    monkeypatch.setattr(editions, "offered", lambda: {"ko", "zh"})
     context = {"metatags": "", "body": "<p>"}
     editions.lead_to_others(app(own), "notebooks/page", "page.html", context, None)
     other = {"en": f"{up}notebooks/page.html", "ko": f"{up}ko/notebooks/page.html"}

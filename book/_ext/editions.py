@@ -20,9 +20,16 @@ words = cache(translations.translation)
 
 
 def edition(config):
-    """Return the language of the book that is built; nothing where it is English."""
+    """Return the language of the book that is built; "" where it is English."""
     names = {name: folder for folder, name in translations.LANGUAGES.items()}
-    return names.get(config.language)
+    return names.get(config.language, "")
+
+
+@cache
+def offered():
+    """Return the languages that a page of the book is translated to."""
+    found = translations.LOCALE.glob("*/*.po")
+    return {path.parent.name for path in found if path.stem != translations.SHARED}
 
 
 def configure(app, config):
@@ -66,9 +73,12 @@ def translate(app, docname, source):
     if not language:
         return
     app.env.metadata[docname]["lacks"] = translations.NOT_YET
-    path = translations.path_of(language, name)
+    shared, path = (
+        translations.path_of(language, part) for part in (translations.SHARED, name)
+    )
     if not path.exists():
         return
+    app.env.note_dependency(shared)
     app.env.note_dependency(path)
     done, lacking = words(language, name), []
 
@@ -88,15 +98,17 @@ def lead_to_others(app, pagename, templatename, context, doctree):
     """Link a page's other editions, and say where it is not translated."""
     own = edition(app.config)
     up = "../" * (pagename.count("/") + bool(own))
-    folders = {"en": ""} | {path.name: f"{path.name}/" for path in EDITIONS}
+    folders = {"en": ""} | {
+        code: f"{code}/" for code in sorted({*offered(), own} - {""})
+    }
     context["editions"] = {
-        code: ("" if code == (own or "en") else f"{up}{folder}{pagename}.html")
+        code: "" if code == (own or "en") else f"{up}{folder}{pagename}.html"
         for code, folder in folders.items()
     }
     context["edition_names"] = translations.NAMES
     if pagename not in app.env.found_docs:
         return
-    base = app.config.html_baseurl.removesuffix(f"{own}/")
+    base = app.config.html_baseurl.removesuffix(folders[own or "en"])
     for code, folder in [*folders.items(), ("x-default", "")]:
         context["metatags"] += (
             f'\n<link rel="alternate" hreflang="{code}" '
@@ -108,9 +120,6 @@ def lead_to_others(app, pagename, templatename, context, doctree):
         if lacks == translations.NOT_YET:
             body = f'<div lang="en">\n{body}</div>\n'
         context["body"] = f'<p class="not-translated">{_(lacks)}</p>\n{body}'
-
-
-EDITIONS = sorted(path for path in translations.LOCALE.iterdir() if path.is_dir())
 
 
 def setup(app):
