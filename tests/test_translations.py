@@ -54,8 +54,14 @@ SENTENCE_KO = KOREAN[SENTENCE.replace("\n", " ")]
 @pytest.fixture
 def page(monkeypatch):
     """The page alone is the book, with its catalogue."""
-    monkeypatch.setattr(tool, "documents", lambda: {"page": PAGE})
+    show(monkeypatch, PAGE)
     return catalogue(KOREAN)
+
+
+def show(monkeypatch, text):
+    """Let this be the English page."""
+    monkeypatch.setattr(tool, "documents", lambda: {"page": text})
+    tool.expected.cache_clear()
 
 
 def catalogue(entries):
@@ -165,8 +171,7 @@ def test_an_exercise_keeps_its_colour(page):
 
 
 def test_a_changed_paragraph_is_noticed_and_names_its_text(page, monkeypatch):
-    changed = PAGE.replace("give *soft*", "give *very soft*")
-    monkeypatch.setattr(tool, "documents", lambda: {"page": changed})
+    show(monkeypatch, PAGE.replace("give *soft*", "give *very soft*"))
     gone, new = sorted(tool.faults("ko", "page", page), key=lambda line: "new" in line)
     assert "give *soft* weights" in gone
     assert "is gone" in gone
@@ -186,8 +191,7 @@ def test_update_keeps_translations_and_marks_changed_ones(page, monkeypatch, tmp
     tool.update(path)
     monkeypatch.undo()
     monkeypatch.setattr(tool, "LOCALE", tmp_path)
-    changed = PAGE.replace("give *soft*", "give *very soft*")
-    monkeypatch.setattr(tool, "documents", lambda: {"page": changed})
+    show(monkeypatch, PAGE.replace("give *soft*", "give *very soft*"))
     tool.update(path)
     written = path.read_bytes()
     fuzzy = [entry for entry in tool.read(path) if entry.id and entry.fuzzy]

@@ -67,7 +67,8 @@ next|next page|Source repositories|Source repository|light/dark|previous|previou
 %s hours|%s minutes|Languages|{PARTLY}|{NOT_YET}
 """
 """What the theme and the extensions write on a page."""
-GENERATED = ("[Open in Colab](", tool.COURSE)
+GENERATED = ("[Open in Colab](", tool.COURSE, "Paper: ")
+"""How the lines begin of which a program writes all or a part."""
 # Links to files, code, the targets of links and numbers differ between chapters.
 DIFFERING = re.compile(
     r"\[[\w.]+\]\(http[^)]*\)(?:, \[[\w.]+\]\(http[^)]*\))*"
@@ -216,6 +217,7 @@ def documents() -> dict[str, Document]:
     return found
 
 
+@cache
 def expected(name: str) -> dict[str, str]:
     """Return the messages that a catalogue has to hold, and what each is."""
     if name != SHARED:
@@ -236,11 +238,6 @@ def expected(name: str) -> dict[str, str]:
 def path_of(language: str, name: str) -> Path:
     """Return where a catalogue lies."""
     return LOCALE / language / f"{name}.po"
-
-
-def catalogues(language: str) -> list[Path]:
-    """Return the catalogues that there are in a language."""
-    return sorted((LOCALE / language).glob("*.po"))
 
 
 def read(path: Path) -> Catalog:
