@@ -14,6 +14,7 @@ chapter_facts = load("_ext/chapter_facts.py")
 chapters = load("_ext/chapters.py")
 corrections = load("_ext/corrections.py")
 reference = load("_ext/reference.py")
+ENV = SimpleNamespace(docname="book/intro", metadata={"book/intro": {}})
 
 
 def page(*children):
@@ -136,12 +137,12 @@ def test_a_row_says_how_long_its_chapters_take_and_what_they_ask(monkeypatch):
         row(chapter_link("b"), chapter_facts.Exercises("", "row")),
         nodes.paragraph("", "", chapter_facts.ReadingTime("", "page")),
     )
-    chapter_facts.fill(None, document)
+    chapter_facts.fill(SimpleNamespace(env=ENV), document)
     first, second, total = (child.children[-1].astext() for child in document.children)
     assert first.split() == ["20", "minutes"]
     assert second.split() == ["1", "Why?"]
     assert total.split() == ["115", "minutes"]
-    assert chapter_facts.as_time(215).split() == ["4", "hours"]
+    assert chapter_facts.as_time(ENV, 215).split() == ["4", "hours"]
 
 
 def entry(title, text):
@@ -159,7 +160,7 @@ def front_page(*items):
     section += nodes.bullet_list("", *items)
     document += section
     config = SimpleNamespace(root_doc="book/intro")
-    app = SimpleNamespace(config=config, env=SimpleNamespace(docname="book/intro"))
+    app = SimpleNamespace(config=config, env=ENV)
     chapter_facts.arrange_front_page(app, document)
     return document
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 from babel.messages.catalog import Catalog
+from docutils.utils import new_document
 from loading import load
 
 tool = load("tools/translations.py")
@@ -203,8 +204,9 @@ def test_update_keeps_translations_and_marks_changed_ones(page, monkeypatch, tmp
 
 
 def app(language, name="notebooks/page"):
-    env = SimpleNamespace(metadata={name: {}}, found_docs={name}, dependencies=[])
-    env.note_dependency = env.dependencies.append
+    env = SimpleNamespace(metadata={name: {}}, found_docs={name})
+    env.dependencies = {name: set()}
+    env.note_dependency = env.dependencies[name].add
     base = "https://book/" + ("" if language == "en" else f"{language}/")
     config = SimpleNamespace(
         language=tool.LANGUAGES.get(language, "en"), html_baseurl=base
@@ -235,9 +237,29 @@ def test_an_edition_shows_what_is_translated_and_english_else(half):
     (cell,) = nbformat.reads(source[0], 4).cells
     # Sphinx translates the heading, and keeps its English anchor.
     assert cell.source == "# A title\n\n했습니다.\n\nOld.\n\nNew."
-    assert korean.env.dependencies == [half.with_stem("shared"), half]
+    used = {str(half), str(half.with_stem("shared"))}
+    assert korean.env.dependencies["notebooks/page"] == used
     lacks = korean.env.metadata["notebooks/page"]["lacks"]
     assert lacks == editions.translations.PARTLY
+
+
+def test_a_page_is_read_again_once_it_has_a_catalogue(half):
+    korean = app("ko")
+    nothing = (set(), set(), set())
+    assert editions.find_begun(korean, korean.env, *nothing) == ["notebooks/page"]
+    korean.env.note_dependency(str(half))
+    assert editions.find_begun(korean, korean.env, *nothing) == []
+    assert editions.find_begun(app("en"), korean.env, *nothing) == []
+
+
+def test_a_translated_heading_keeps_the_anchors_of_its_page():
+    page, korean = new_document("page"), app("ko")
+    page.myst_slugs = {"a-title": (1, "a-title", "A title")}
+    korean.env.docname = "notebooks/page"
+    # As Sphinx leaves it, having parsed the translated heading alone.
+    korean.env.metadata["notebooks/page"]["myst_slugs"] = {"제목": (1, "id1", "제목")}
+    editions.keep_anchors(korean, page)
+    assert korean.env.metadata["notebooks/page"]["myst_slugs"] == page.myst_slugs
 
 
 def test_the_english_book_is_read_as_it_is(half):

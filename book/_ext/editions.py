@@ -78,8 +78,8 @@ def translate(app, docname, source):
     )
     if not path.exists():
         return
-    app.env.note_dependency(shared)
-    app.env.note_dependency(path)
+    app.env.note_dependency(str(shared))
+    app.env.note_dependency(str(path))
     done, lacking = words(language, name), []
 
     def translated(message, kind):
@@ -92,6 +92,25 @@ def translate(app, docname, source):
     document = translations.transform(document, translated)
     source[0] = nbformat.writes(document) if is_notebook else document
     app.env.metadata[docname]["lacks"] = translations.PARTLY if lacking else ""
+
+
+def keep_anchors(app, doctree):
+    """Give back a page's anchors, which Sphinx replaces as it translates headings."""
+    if anchors := getattr(doctree, "myst_slugs", None):
+        app.env.metadata[app.env.docname]["myst_slugs"] = anchors
+
+
+def find_begun(app, env, added, changed, removed):
+    """Return the pages that were read before they had a catalogue."""
+    language = edition(app.config)
+    paths = {
+        page: translations.path_of(language, Path(page).name) for page in env.found_docs
+    }
+    return [
+        page
+        for page, path in paths.items()
+        if path.exists() and str(path) not in env.dependencies[page]
+    ]
 
 
 def lead_to_others(app, pagename, templatename, context, doctree):
@@ -126,6 +145,8 @@ def setup(app):
     # After the table of contents is read, at 900.
     app.connect("config-inited", configure, priority=950)
     app.connect("builder-inited", give_headings_and_theme)
+    app.connect("env-get-outdated", find_begun)
+    app.connect("doctree-read", keep_anchors)
     # Before live figures are parted, at the default priority of 500.
     app.connect("source-read", translate, priority=400)
     # Before the theme renders the header, at 500.
