@@ -17,7 +17,8 @@ import argparse
 import copy
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -84,7 +85,6 @@ KEPT = {
 }
 """What a translation keeps, with the token and the attribute that hold it."""
 NUMBER = r"\d+(?:[.,]\d+)*"
-PLACE = r"\{\d\}|%s"
 GLOSSARY = r"\[([^\]]+)\]\([^)]*glossary\.md#([^)]+)\)"
 HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 
@@ -294,20 +294,17 @@ def faults(language: str, name: str, catalogue: Catalog) -> Iterator[str]:
         is_new = "is new or has changed" if message in english else "is gone"
         yield f"{message!r} {is_new}; run book/tools/translations.py update"
     for message, new in done.items():
-        kind = english.get(message, "")
-        for what, (old_parts, new_parts) in _compared(message, new).items():
-            if old_parts != new_parts:
-                yield f"{message!r} has the {what} {old_parts}, {new!r} {new_parts}"
-        yield from (f"{new!r}: {fault}" for fault in _misused(language, new))
-        if kind == "voice" and _colour(message) != _colour(new):
-            yield f"{new!r}: begin in bold with one of the words in VOICES"
-    if name != SHARED:
-        before = documents()[name]
-        after = transform(before, lambda text, _: done.get(text, text))
-        shapes = zip(_shapes(before), _shapes(after), strict=True)
-        for number, (old, new) in enumerate(shapes, start=1):
-            if old != new:
-                yield f"text {number}: its blocks are {new}, in English {old}"
+        for what, (before, after) in _compared(message, new).items():
+            lost, added = (
+                Counter(before) - Counter(after),
+                Counter(after) - Counter(before),
+            )
+            if lost or added:
+                yield f"{message!r} loses the {what} {[*lost]} and gains {[*added]}"
+        yield from (f"{message!r}: {fault}" for fault in _misused(language, new))
+        is_voice = english.get(message) == "voice"
+        if is_voice and _colour(message) != _colour(new):
+            yield f"{message!r}: begin in bold with one of the words in VOICES"
 
 
 def voice_class(title: str) -> str:
@@ -322,15 +319,12 @@ def _colour(voice: str) -> set[str]:
     return {colour for colour in VOICES.values() if colour in voice_class(title)}
 
 
-def _compared(message: str, new: str) -> dict[str, tuple]:
+def _compared(message: str, new: str) -> dict[str, tuple[Iterable[str], Iterable[str]]]:
     """Return what has to be the same in both, by what it is."""
     (words, parts), (new_words, new_parts) = _parts(message), _parts(new)
-    numbers = re.findall(NUMBER, words)
-    kept = [number for number in numbers if number in re.findall(NUMBER, new_words)]
+    numbers = set(re.findall(NUMBER, words))
     return {what: (parts[what], new_parts[what]) for what in parts} | {
-        "numbers": (numbers, kept),
-        "stray asterisks": (words.count("*"), new_words.count("*")),
-        "places": tuple(sorted(re.findall(PLACE, text)) for text in (message, new)),
+        "numbers": (numbers, numbers & set(re.findall(NUMBER, new_words))),
     }
 
 
@@ -338,12 +332,17 @@ def _parts(message: str) -> tuple[str, dict[str, list[str]]]:
     """Return a message's words, and what else it holds, by what that is."""
     tokens = parser().parseInline(message)[0].children
     found = {
-        what: sorted(
-            str(t.attrs[key]) if key else t.content for t in tokens if t.type == name
-        )
-        for what, (name, key) in KEPT.items()
+        what: [
+            str(t.attrs[key]) if key else t.content for t in tokens if t.type == kind
+        ]
+        for what, (kind, key) in KEPT.items()
     }
-    return " ".join(t.content for t in tokens if t.type == "text"), found
+    words = " ".join(t.content for t in tokens if t.type == "text")
+    found["bars"] = re.findall(r"(?<!\\)\|", message)  # in a table, a cell ends there
+    found["asterisks"] = re.findall(r"\*", words)
+    found["places"] = re.findall(r"\{\d\}|%s", message)
+    found["blocks"] = [token.type for token in parser().parse(message)]
+    return words, found
 
 
 def _misused(language: str, message: str) -> Iterator[str]:
@@ -364,14 +363,6 @@ def terms(language: str) -> dict[str, list[str]]:
         link_glossary.anchor(entry["name"]): re.findall("[^()（），,、]+", entry[field])
         for entry in map(link_glossary.ENTRY.match, entries)
     }
-
-
-def _shapes(document: Document) -> list[list[str]]:
-    """Return the blocks of a page, or of each Markdown cell of a notebook."""
-    texts = [document]
-    if not isinstance(document, str):
-        texts = [cell.source for cell in document.cells if cell.cell_type == "markdown"]
-    return [[token.type for token in parser().parse(text)] for text in texts]
 
 
 def build(language: str) -> int:
