@@ -256,6 +256,31 @@ def test_an_edition_shows_what_is_translated_and_english_else(half):
     assert lacks == editions.translations.PARTLY
 
 
+class Settings(SimpleNamespace):
+    __getitem__ = SimpleNamespace.__getattribute__
+    __setitem__ = SimpleNamespace.__setattr__
+
+
+def test_an_edition_has_its_own_address_captions_and_prompts(monkeypatch):
+    shared = {"Close": "닫기", "Reference": "참고 자료", "Find": "찾기"}
+    monkeypatch.setattr(editions, "words", lambda language, name: shared)
+    part = SimpleNamespace(caption="Reference")
+    site = SimpleNamespace(root=SimpleNamespace(subtrees=[part]))
+    config = Settings(
+        language="ko",
+        nb_code_prompt_show="Show",
+        nb_code_prompt_hide="Close",
+        html_theme_options={"extra_footer": "Free", "search_bar_text": "Find"},
+        external_site_map=site,
+        html_baseurl="https://book/",
+    )
+    editions.configure(SimpleNamespace(doctreedir="built"), config)
+    assert (config.nb_code_prompt_show, config.nb_code_prompt_hide) == ("Show", "닫기")
+    assert config.html_theme_options["search_bar_text"] == "찾기"
+    assert part.caption == "참고 자료"
+    assert config.html_baseurl == config.ogp_site_url == "https://book/ko/"
+
+
 def test_a_page_is_read_again_once_it_has_a_catalogue(half):
     korean = app("ko")
     nothing = (set(), set(), set())

@@ -45,6 +45,8 @@ def configure(app, config):
         options[name] = shared.get(options[name], options[name])
     for tree in config.external_site_map.root.subtrees:
         tree.caption = shared.get(tree.caption, tree.caption)
+    config.locale_dirs = [str(Path(app.doctreedir, "locale"))]
+    config.gettext_compact = False
     config.html_baseurl = config.ogp_site_url = f"{config.html_baseurl}{language}/"
 
 
@@ -53,11 +55,10 @@ def give_headings_and_theme(app):
     language = edition(app.config)
     if not language:
         return
-    folder = Path(app.doctreedir, "locale")
-    app.config.locale_dirs, app.config.gettext_compact = [str(folder)], False
     for page in app.config.external_site_map:
         path = translations.path_of(language, Path(page).name)
-        compiled = folder / app.config.language / "LC_MESSAGES" / f"{page}.mo"
+        folder = Path(*app.config.locale_dirs, app.config.language, "LC_MESSAGES")
+        compiled = folder / f"{page}.mo"
         if path.exists():
             compiled.parent.mkdir(parents=True, exist_ok=True)
             with compiled.open("wb") as file:
