@@ -6,6 +6,7 @@
 #   make mutations    put known faults into the package; the tests must notice each
 #   make book         build the book; any warning is an error, and so is a page that
 #                     loads anything from another server
+#                     (make book LANGUAGE=ko, LANGUAGE=zh: in another language)
 #   make notebooks    run the notebooks again and store their outputs
 #                     (make notebooks ONLY="03_2_1_scaled_dot_product_attention")
 #   make processors   make test on other processors' ways through the same arithmetic
@@ -29,6 +30,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 VENV_BENCH := .venv-bench
 VENV_COLAB := .venv-colab
+
+# Of the command line only: a desktop may set a variable of this name for its messages.
+EDITION := $(if $(filter command,$(origin LANGUAGE)),$(filter-out en,$(LANGUAGE)))
+unexport LANGUAGE
+BOOK := _build/html$(if $(EDITION),/$(EDITION))
 
 # PyPI's torch for Linux brings gigabytes of CUDA libraries. Where no GPU is found, pip
 # also looks where PyTorch offers builds without them, if that index can be reached.
@@ -56,9 +62,9 @@ mutations: $(READY)
 	$(BIN)/python tests/mutations.py $(ONLY)
 
 book: $(READY)
-	$(BIN)/jupyter-book build . --toc book/_toc.yml -W --keep-going -n
-	$(BIN)/python book/tools/check_pages.py
-	@echo "The book: _build/html/index.html"
+	$(if $(EDITION),$(BIN)/python book/tools/translations.py build $(EDITION),$(BIN)/jupyter-book build . --toc book/_toc.yml -W --keep-going -n)
+	$(BIN)/python book/tools/check_pages.py $(BOOK)
+	@echo "The book: $(BOOK)/index.html"
 
 notebooks: $(READY)
 	$(BIN)/python book/tools/make_results.py
@@ -67,6 +73,7 @@ notebooks: $(READY)
 	$(BIN)/python book/tools/link_glossary.py
 	$(BIN)/python book/tools/make_course.py
 	$(BIN)/python book/tools/draw_trials.py
+	$(BIN)/python book/tools/translations.py update
 
 # PyTorch, oneDNN and MKL choose their loops by the processor. These variables have them
 # choose as on one without wide vectors, and as on one with AVX2, there with two threads.

@@ -14,6 +14,7 @@ chapter_facts = load("_ext/chapter_facts.py")
 chapters = load("_ext/chapters.py")
 corrections = load("_ext/corrections.py")
 reference = load("_ext/reference.py")
+ENV = SimpleNamespace(docname="book/intro", metadata={"book/intro": {}})
 
 
 def page(*children):
@@ -65,7 +66,13 @@ def test_other_quotations_stay_quotations(first):
 
 @pytest.mark.parametrize(
     ("behind", "kept", "rest"),
-    [(". Then", ".", " Then"), ("), so", "),", " so"), (".", ".", "")],
+    [
+        (". Then", ".", " Then"),
+        ("), so", "),", " so"),
+        (".", ".", ""),
+        ("로 나눕니다.", "로", " 나눕니다."),
+        ("，记作", "，", "记作"),
+    ],
 )
 def test_a_formula_stays_with_the_punctuation_behind_it(behind, kept, rest):
     formula = nodes.math("", "x^2")
@@ -130,17 +137,20 @@ def test_a_row_says_how_long_its_chapters_take_and_what_they_ask(monkeypatch):
         row(chapter_link("b"), chapter_facts.Exercises("", "row")),
         nodes.paragraph("", "", chapter_facts.ReadingTime("", "page")),
     )
-    chapter_facts.fill(None, document)
+    chapter_facts.fill(SimpleNamespace(env=ENV), document)
     first, second, total = (child.children[-1].astext() for child in document.children)
     assert first.split() == ["20", "minutes"]
     assert second.split() == ["1", "Why?"]
     assert total.split() == ["115", "minutes"]
-    assert chapter_facts.as_time(215).split() == ["4", "hours"]
+    assert chapter_facts.as_time(ENV, 215).split() == ["4", "hours"]
 
 
 def entry(title, text):
     paragraph = nodes.paragraph()
-    paragraph += [nodes.reference("", title), nodes.Text(f": {text}")]
+    link = nodes.reference(
+        "", title, refuri="../notebooks/03_5_positional_encoding.ipynb"
+    )
+    paragraph += [link, nodes.Text(f": {text}")]
     return nodes.list_item("", paragraph)
 
 
@@ -150,7 +160,7 @@ def front_page(*items):
     section += nodes.bullet_list("", *items)
     document += section
     config = SimpleNamespace(root_doc="book/intro")
-    app = SimpleNamespace(config=config, env=SimpleNamespace(docname="book/intro"))
+    app = SimpleNamespace(config=config, env=ENV)
     chapter_facts.arrange_front_page(app, document)
     return document
 
@@ -162,7 +172,7 @@ def test_the_picture_of_the_front_page_becomes_the_drawing():
 
 
 def test_an_entry_of_the_front_pages_list_becomes_a_card():
-    title = "3.5 Positional Encoding"
+    title = "3.5 위치 인코딩"  # of any edition: the link says which chapter it is
     card = next(front_page(entry(title, "what: came.")).findall(nodes.list_item))
     head, text, time = (part.astext() for part in card.children)
     assert card["classes"] == ["chapter-card"]

@@ -23,6 +23,7 @@ def book(tmp_path):
         '<script src="//cdn.example.org/mathjax.js"></script>',
         '<link rel="stylesheet" href="https://example.org/a.css">',
         '<link rel="preconnect" href="https://fonts.example.org">',
+        '<link rel="alternate stylesheet" href="https://example.org/a.css">',
         '<img src="https://example.org/badge.svg">',
         '<img srcset="../a%20b.png 1x, https://example.org/b.png 2x">',
         '<p style="background: url(https://example.org/b.png)">',
@@ -42,6 +43,7 @@ def test_what_comes_from_another_server_is_refused(book, html):
     [
         '<a href="https://example.org/a.js">a link</a>',
         '<link rel="canonical" href="https://example.org/page.html">',
+        '<link rel="alternate" hreflang="ko" href="https://example.org/ko/page.html">',
         '<link rel="stylesheet" href="../style.css?v=3">',
         '<img src="../a%20b.png"><img src="data:image/png;base64,AAAA">',
         '<meta property="og:url" content="https://example.org/">',

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import nbformat
 from docutils import nodes
+from sphinx.locale import _
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import make_map
+import translations
 
 import notebooks
 
@@ -37,7 +39,7 @@ def fill(app, doctree):
     """Replace each place by what it asks for."""
     for place in list(doctree.findall(ReadingTime)):
         total = sum(minutes(stem) for stem in linked(place))
-        place.replace_self(nodes.Text(as_time(total)))
+        place.replace_self(nodes.Text(as_time(app.env, total)))
     for place in list(doctree.findall(Exercises)):
         titles = [title for stem in linked(place) for title in exercises(stem)]
         place.replace_self(nodes.Text(f"{SPACE}· ".join(titles)))
@@ -48,6 +50,11 @@ def linked(place):
     around = place.parent
     while not isinstance(around, RANGES[place.astext()]):
         around = around.parent
+    return linked_in(around)
+
+
+def linked_in(around):
+    """Return the stems of the chapters that a part of a page links to, each once."""
     targets = [
         link.get("reftarget") or link.get("refuri", "")
         for link in around.findall(nodes.Element)
@@ -72,10 +79,13 @@ def exercises(stem):
     return [SPACE.join(found) for found in sorted(EXERCISE.findall("\n".join(cells)))]
 
 
-def as_time(total):
-    """Return minutes as words, from two hours on in full hours."""
-    number, unit = (total, "minutes") if total < 120 else (total / 60, "hours")
-    return f"{number:.0f}{SPACE}{unit}"
+def as_time(env, total):
+    """Return minutes as the page says them, from two hours on in full hours."""
+    is_english = env.metadata[env.docname].get("lacks") == translations.NOT_YET
+    number, unit = (total, "%s minutes")
+    if total >= 120:
+        number, unit = (round(total / 60), "%s hours")
+    return ((unit if is_english else _(unit)) % number).replace(" ", SPACE)
 
 
 def arrange_front_page(app, doctree):
@@ -91,21 +101,21 @@ def arrange_front_page(app, doctree):
             for chapters in section.findall(nodes.bullet_list):
                 chapters["classes"].append("chapter-cards")
                 for item in chapters.children:
-                    make_card(item)
+                    make_card(app.env, item)
 
 
-def make_card(item):
+def make_card(env, item):
     """Split an entry of the list into title and text, and say how long it takes."""
-    stems = {name: stem for stem, name in make_map.chapter_titles().items()}
+    (stem,) = linked_in(item)
     paragraph = item.children[0]
     link, text = paragraph.children[0], paragraph.astext()
-    title, _, rest = text.partition(":")
+    _title, _colon, rest = text.partition(":")
     rest = re.sub(r"^\w", lambda first: first[0].upper(), rest.strip())
     item["classes"].append("chapter-card")
     item.children.clear()
     item += nodes.paragraph("", "", link, classes=["card-title"])
     item += nodes.paragraph("", rest)
-    time = as_time(minutes(stems[title]))
+    time = as_time(env, minutes(stem))
     item += nodes.paragraph("", time, classes=["card-time"])
 
 

@@ -4,16 +4,24 @@
   admonition with that title and a class for the styles, ``spot-the-bug``. MyST's own
   admonitions would be raw markup elsewhere.
 - The setup cell, which Colab needs first, comes below the lines under the title.
-- A formula stays on one line with the punctuation that follows it: to a browser it is a
-  box, and may begin a new line with the full stop behind.
+- A formula stays on one line with the punctuation or the Korean particle that follows
+  it: to a browser it is a box, and may begin a new line with the full stop behind.
 - Figures are numbered by chapter: the second one of Section 3.2.1 is Fig. 3.2.1-2.
   Sphinx would count through the whole book, or number the chapters itself; theirs are
   the paper's, and the paper has a Figure 1 of its own.
 """
 
 import re
+import sys
+from pathlib import Path
 
 from docutils import nodes
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import translations
+
+# Punctuation, also of Chinese, and the particles that Korean joins to a noun.
+BOUND = re.compile("([.,;:!?)’”、。，；：？！）가-힣]*)(.*)", re.S)
 
 
 def raise_voices(app, doctree):
@@ -33,8 +41,8 @@ def voice(words, rest, below):
     title = nodes.title("", "", *words.children)
     last = title.children[-1]
     if isinstance(last, nodes.Text):
-        title.replace(last, nodes.Text(last.rstrip(".:")))
-    name = nodes.make_id(title.astext())
+        title.replace(last, nodes.Text(last.rstrip(".:。：")))
+    name = translations.voice_class(title.astext())
     admonition = nodes.admonition("", title, classes=["voice", name])
     if rest and isinstance(rest[0], nodes.Text):
         rest[0] = nodes.Text(rest[0].lstrip())
@@ -69,7 +77,7 @@ def join_punctuation(app, doctree):
         place = formula.parent.index(formula) + 1
         behind = formula.parent.children[place : place + 1]
         if behind and isinstance(behind[0], nodes.Text):
-            mark, rest = re.fullmatch(r"([.,;:!?)’”]*)(.*)", behind[0], re.S).groups()
+            mark, rest = BOUND.fullmatch(behind[0]).groups()
             if mark:
                 behind[0].parent.replace(behind[0], nodes.Text(rest))
                 together = nodes.inline("", "", classes=["unbroken"])

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
 # Relations that fetch nothing.
-LINKS = {"canonical", "next", "prev", "index", "search", "author", "copyright"}
+LINKS = set("alternate canonical next prev index search author copyright".split())
 LOADING = {
     "audio": ["src"],
     "embed": ["src"],
