@@ -65,10 +65,8 @@ export function pieces(root, store, change, ask) {
       make(candidate, "span", { class: "number" }, percent(probability));
       const isChosen = id === chosen.id;
       const asked = { place, id: chosen.id, other: isChosen ? null : id, keys: [] };
-      const rival = isChosen ? "" : ` and not “${shown(piece)}”`;
-      button(item, isChosen ? "Why?" : "Why not?", () => ask(asked), {
-        "aria-label": `Why “${shown(chosen.piece)}”${rival}?`,
-      });
+      const why = isChosen ? "Why" : "Why not";
+      button(item, `${why}?`, () => ask(asked), { "aria-label": `${why} “${shown(piece)}”?` });
     }
     if (hadFocus) output.children[place].focus();
   });

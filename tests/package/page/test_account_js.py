@@ -1,8 +1,11 @@
 """Accounts of a logit are sums without a rest, of what the package's modules add."""
 
+import re
+
 import pytest
 import torch
 from javascript import run_javascript
+from loading import ROOT
 
 from transformer_lite import Translator
 from transformer_lite.page import SOURCES
@@ -173,3 +176,19 @@ def test_a_head_that_is_off_has_no_account(model, translator):
     assert "off" in head["title"]
     with pytest.raises(AssertionError, match="has no account of h0"):
         accounts(model, asked | {"keys": ["cross.1", "h0"]}, off=["cross.1.0"])
+
+
+def test_the_books_page_says_what_its_example_gives():
+    page = (ROOT / "book/live_translator.md").read_text("utf-8")
+    place, piece, other, *keys = re.search(r"at=([^\"]+)", page)[1].split("%2C")
+    wide = exported(f"{MODEL}_wide")
+    pieces, *_, result = wide["answer"]
+    source = [*(each["id"] for each in pieces["pieces"]), EOS]
+    target = [step["id"] for step in result["steps"]]
+    asked = {"source": source, "written": target[: int(place)], "id": int(piece)}
+    (found,) = accounts(wide, asked | {"other": int(other), "keys": keys})
+    said = re.search(
+        r"The lead of (.+) is a sum. .+ gives (.+) to it, .+ alone (.+)", page
+    )
+    values = [f"{each['value']:.2f}" for each in found["trail"]]
+    assert values == [*said.groups()]

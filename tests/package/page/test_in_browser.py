@@ -229,7 +229,7 @@ def test_a_number_is_followed_down_to_the_words(page, folder):
     translated(page, SENTENCE)
     page.locator(".pieces [role='radio']").nth(1).click()
     rival = page.inner_text(".candidates li:nth-child(2) .piece")
-    page.get_by_role("button", name=f"and not “{rival}”?").click()
+    page.get_by_role("button", name=f"Why not “{rival}”?").click()
     shown = page.locator(".account")
     page.wait_for_selector(".account .terms")
     assert f"over “{rival}”" in shown.locator(".trail strong").inner_text()
