@@ -31,7 +31,7 @@ export function accountPanel(root, store, ask) {
       `Sum − number: ${Math.abs(account.missing).toFixed(5)}. LayerNorm's divisions, the weights of attention and which units are above 0 are taken as computed.`);
     make(make(shown, "p", { class: "hint" }, "In transformer.js: "), "code", {}, account.code);
     button(shown, "Close", () => {
-      store.update({ asked: null, account: null });
+      ask(null);
       title.focus();
     });
     if (opened || hadFocus) {

@@ -43,7 +43,7 @@ export function fromLink(hash, model) {
 /* What a link asks for, or null. */
 export function askedOf(hash, model) {
   const [place, id, other, ...keys] = (new URLSearchParams(hash.slice(1)).get("at") ?? "").split(",");
-  const numbers = [place, id, other || id].map(Number);
-  if (other === undefined || !numbers.every((number) => number >= 0 && number < model.config.vocab_size)) return null;
+  const isNumber = (text) => Number.isInteger(+text) && +text >= 0 && +text < model.config.vocab_size;
+  if (other === undefined || ![place, id, other].every(isNumber)) return null;
   return { place: +place, id: +id, other: other ? +other : null, keys };
 }

@@ -43,11 +43,10 @@ function start(root) {
   /* Asks for the account of a number in the result; null closes it. */
   function ask(asked) {
     const { loading, busy, result, settings } = store.state;
-    store.update({ asked });
-    if (loading || busy || !asked) return; // it is asked for when the result is there
-    const isThere = asked.place < result?.steps.length;
-    if (isThere) worker.postMessage({ request, settings, asked });
-    else store.update({ asked: null, account: null });
+    const isThere = loading || busy || asked?.place < result?.steps.length;
+    store.update(asked && isThere ? { asked } : { asked: null, account: null });
+    if (loading || busy || !store.state.asked) return; // or when the result is there
+    worker.postMessage({ request, settings, asked });
   }
 
   function fail(failure) {

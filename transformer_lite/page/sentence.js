@@ -14,7 +14,7 @@ export const wording = (model) => TASKS[model.task];
 
 export const readable = (pieces) => pieces.join("").replaceAll("\u2581", " ").trim();
 
-export function sentence(root, store, change) {
+export function sentence(root, store, change, ask) {
   const label = make(root, "label", { class: "sentence" });
   const title = make(label, "span");
   const text = make(label, "textarea", { rows: 2, spellcheck: "false", dir: "auto" });
@@ -23,7 +23,10 @@ export function sentence(root, store, change) {
   make(root, "h2", {}, "The pieces that the model reads");
   const pieces = make(root, "ol", { class: "pieces", "aria-label": "Pieces of the sentence" });
 
-  text.addEventListener("input", () => change({ text: text.value, forced: {} }, TYPING));
+  text.addEventListener("input", () => {
+    ask(null); // its pieces may not be in the new output
+    change({ text: text.value, forced: {} }, TYPING);
+  });
 
   const { model } = store.state;
   const [from, into] = model.languages;
