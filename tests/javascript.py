@@ -14,7 +14,7 @@ from transformer_lite.page.export import WORKER
 NODE = next(Path(playwright.__file__).parent.glob("driver/node*"))
 
 
-PAGE = [SOURCES / name for name in WORKER]
+PAGE = [SOURCES / name for name in (*WORKER, "state.js", "python.js")]
 
 
 def run_javascript(body: str, given: Any = None, files: Sequence[Path] = PAGE) -> Any:

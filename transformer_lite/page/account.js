@@ -16,7 +16,8 @@ const ONE = Float64Array.of(1);
 
 /* The nodes of an account. Each has a title, its value (a vector), the line of code that
    computes it, and `terms(g)`: what g · value is the sum of. A term has a key, a title
-   and a share. If it has an account of its own, it `opens` a node with a direction. */
+   and a share. If it has an account of its own, it `opens` a node with a direction.
+   `views` are other sums of the same number, each with a key, a title and what it opens. */
 
 /* A token's row of the matrix times √d_model, plus its position (Sections 3.4 and 3.5). */
 function embedded(model, side, id, place, name, changes) {
@@ -47,15 +48,17 @@ function beforeNorm({ weight }, sum, g) {
 const termOf = (node, g) => ({ key: node.key, title: node.title, share: dot(g, node.value), opens: [node, g] });
 
 /* A token's vector behind a LayerNorm (Section 3.1). Its terms are what each sub-layer so
-   far has added, and the embedding. */
-function normed(norm, x, sublayer) {
-  const sum = x.value.map((value, i) => value + sublayer.value[i]);
+   far has added, and the embedding. `kept` is the part of x that is added. */
+function normed(norm, x, sublayer, kept) {
+  const part = x.value.map((value) => kept * value);
+  const sum = part.map((value, i) => value + sublayer.value[i]);
   return {
-    value: addAndNorm(norm, x.value, sublayer.value),
+    value: addAndNorm(norm, part, sublayer.value),
     code: "return layerNorm(norm, add(x, sublayerOutput));",
     terms(g) {
       const before = beforeNorm(norm, sum, g);
-      const earlier = x.key ? [termOf(x, before)] : x.terms(before);
+      const ofX = before.map((value) => kept * value);
+      const earlier = x.key ? [termOf(x, ofX)] : x.terms(ofX);
       const shift = earlier.find(({ key }) => key === "shifts")?.share ?? 0;
       return [
         termOf(sublayer, before),
@@ -77,20 +80,21 @@ function transposed({ weight }, columns, g, from = 0) {
 }
 
 /* A feed-forward network (Section 3.3): each unit times its column of W₂. */
-function network(feedForward, x, key, title) {
-  const { w_1, w_2 } = feedForward;
+function network(feedForward, x, changes, title) {
+  const { w_1, w_2, place } = feedForward;
   const width = x.value.length;
-  const units = linear(w_1, x.value).map((value) => Math.max(0, value));
+  const units = feedForward.units(x.value, changes);
+  const set = new Map(changes.units.get(place));
   return {
-    key,
+    key: `${place}.network`,
     title,
-    value: feedForward.forward(x.value),
-    code: "return linear(this.w_2, linear(this.w_1, x).map((value) => Math.max(0, value)));",
+    value: feedForward.forward(x.value, changes),
+    code: "return linear(this.w_2, this.units(x, changes));",
     terms(g) {
       const effects = transposed(w_2, units.length, g);
       const terms = Array.from(effects, (effect, i) => ({
-        key: `u${i}`, title: `unit ${i}, which is at ${units[i].toFixed(2)}`, share: units[i] * effect,
-        opens: units[i] > 0 && [unit(i), Float64Array.of(effect)],
+        key: `u${i}`, title: `unit ${i}, which is ${set.has(i) ? "set to" : "at"} ${units[i].toFixed(2)}`, share: units[i] * effect,
+        opens: units[i] > 0 && !set.has(i) && [unit(i), Float64Array.of(effect)],
       }));
       return [...terms, { key: "bias", title: "the bias b₂", share: dot(g, w_2.bias) }];
     },
@@ -116,15 +120,16 @@ function network(feedForward, x, key, title) {
 function attended(attention, x, memory, changes, title) {
   const { place } = attention;
   const width = x.value.length;
-  const stored = memory.map((word) => word.stored);
   const queries = attention.split(linear(attention.w_q, x.value));
+  const read = queries.map((_, head) => wordsOf(changes.borrowed.get(`${place}.${head}`)) ?? memory);
   const heads = queries.map((query, head) => scaledDotProductAttention(
-    query, stored.map(({ key }) => key[head]), stored.map(({ value }) => value[head]), changes.scaled,
+    query, read[head].map(({ stored: { key } }) => key[head]),
+    read[head].map(({ stored: { value } }) => value[head]), changes.scaled,
   ));
   return {
     key: place,
     title,
-    value: attention.attend(x.value, stored, { ...changes, watch: null }),
+    value: attention.attend(x.value, memory.map(({ stored }) => stored), { ...changes, watch: null }),
     code: "return linear(this.w_o, concatenate(outputs));",
     terms(g) {
       const columns = heads.length * heads[0].output.length;
@@ -143,33 +148,50 @@ function attended(attention, x, memory, changes, title) {
       title: `head ${head + 1} of ${title}`,
       value: output,
       code: "for (let i = 0; i < output.length; i++) output[i] += weights[j] * value[i];",
-      terms: (g) => memory.map(({ node, name }, j) => {
+      terms: (g) => read[head].map(({ node, name, stored }, j) => {
         const weighted = g.map((value) => weights[j] * value);
         return {
           key: `w${j}`,
           title: `${Math.round(100 * weights[j])} % of “${name}”`,
-          share: dot(weighted, stored[j].value[head]),
-          opens: [node, transposed(attention.w_v, width, weighted, head * output.length)],
+          share: dot(weighted, stored.value[head]),
+          opens: node && [node, transposed(attention.w_v, width, weighted, head * output.length)],
           why: { key: `s${j}`, opens: [score(head, j), ONE] },
         };
       }),
     };
   }
 
-  /* A score is a product of a query and a key: a sum over their components. */
+  /* A score is a product of a query and a key: a sum over their components. Each is a
+     linear map of a vector, so the score is also a sum over what this vector is made of. */
   function score(head, j) {
-    const [query, key] = [queries[head], stored[j].key[head]];
+    const { node, name, stored: { key: keys } } = read[head][j];
+    const [query, key] = [queries[head], keys[head]];
     const divisor = changes.scaled ? Math.sqrt(query.length) : 1;
+    const value = [dot(query, key) / divisor];
+    const ofScore = `the score of “${name}” in head ${head + 1} of ${title}`;
+    const view = (key, made, matrix, x, other) => {
+      const direction = other.map((value) => value / divisor);
+      const terms = () => x.terms(transposed(matrix, width, direction, head * query.length));
+      const code = `linear(this.${key}, x)`;
+      return { key, title: made, opens: [{ title: `${ofScore}, ${made}`, value, code, terms }, ONE] };
+    };
     return {
-      title: `the score of “${memory[j].name}” in head ${head + 1} of ${title}`,
-      value: [dot(query, key) / divisor],
+      title: ofScore,
+      value,
       code: "const weights = softmax(keys.map((key) => dot(query, key) / divisor));",
       terms: () => Array.from(query, (value, i) => ({
         key: `c${i}`, title: `component ${i} of query and key`, share: (value * key[i]) / divisor,
       })),
+      views: [
+        view("w_q", "by what the query is made of", attention.w_q, x, key),
+        ...(node ? [view("w_k", "by what the key is made of", attention.w_k, node, query)] : []),
+      ],
     };
   }
 }
+
+/* What a head reads of another sentence. Its words have no account. */
+const wordsOf = (borrowed) => borrowed?.map((stored) => ({ name: stored.name, stored }));
 
 /* What the words of a sequence give to attention. `where` says how far they have come. */
 const remembered = (attention, sequence, names, where) =>
@@ -180,8 +202,8 @@ const remembered = (attention, sequence, names, where) =>
   }));
 
 /* A layer's sub-layers for one token, each with a LayerNorm behind it. */
-function layerOf(x, norms, sublayers) {
-  return sublayers.reduce((x, sublayer, i) => normed(norms[i], x, sublayer(x)), x);
+function layerOf(x, norms, sublayers, kept = 1) {
+  return sublayers.reduce((x, sublayer, i) => normed(norms[i], x, sublayer(x), kept), x);
 }
 
 /* The vector from which the next piece is chosen, as a node.
@@ -196,8 +218,8 @@ export function lastVector(model, source, written, nameOf, changes) {
     const memory = remembered(selfAttention, sequence, read, `in front of ${layer}`);
     sequence = sequence.map((x) => layerOf(x, [norm1, norm2], [
       (x) => attended(selfAttention, x, memory, changes, `the self-attention of ${layer}`),
-      (x) => network(feedForward, x, `encoder.${number}.network`, `the feed-forward network of ${layer}`),
-    ]));
+      (x) => network(feedForward, x, changes, `the feed-forward network of ${layer}`),
+    ], changes.kept));
   });
   const ids = [BOS, ...written];
   const begun = ids.map(nameOf);
@@ -209,7 +231,7 @@ export function lastVector(model, source, written, nameOf, changes) {
     outputs = outputs.map((x, i) => layerOf(x, [norm1, norm2, norm3], [
       (x) => attended(selfAttention, x, past.slice(0, i + 1), changes, `the self-attention of ${layer}`),
       (x) => attended(crossAttention, x, memory, changes, `the cross-attention of ${layer}`),
-      (x) => network(feedForward, x, `decoder.${number}.network`, `the feed-forward network of ${layer}`),
+      (x) => network(feedForward, x, changes, `the feed-forward network of ${layer}`),
     ]));
   });
   return outputs.at(-1);
@@ -220,8 +242,8 @@ export function lastVector(model, source, written, nameOf, changes) {
              keys, the terms that are opened one after the other
      last    what `lastVector` returns
    Returns the trail that leads there, a list of { title, value }; the terms, the largest
-   first; how many others there are and their sum; what is missing to the value; and the
-   line of code. */
+   first; how many others there are and their sum; other views of the number; what is
+   missing to the value; and the line of code. */
 export function account({ id, other, keys }, last, model, nameOf) {
   const width = last.value.length;
   const row = (of) => model.embedding.subarray(of * width, (of + 1) * width);
@@ -234,7 +256,7 @@ export function account({ id, other, keys }, last, model, nameOf) {
   const trail = [{ title, value: dot(g, node.value) }];
   for (const key of keys) {
     const term = node.terms(g).flatMap((each) => [each, each.why ?? []].flat())
-      .find((each) => each.key === key);
+      .concat(node.views ?? []).find((each) => each.key === key);
     if (!term?.opens) throw new Error(`${node.title} has no account of ${key}`);
     [node, g] = term.opens;
     trail.push({ title: node.title, value: dot(g, node.value) });
@@ -248,6 +270,7 @@ export function account({ id, other, keys }, last, model, nameOf) {
       ({ key, title, share, opens: Boolean(opens), why: why?.key ?? null })),
     others: rest.length,
     rest: sum(rest),
+    views: (node.views ?? []).map(({ key, title }) => ({ key, title })),
     missing: trail.at(-1).value - sum(terms),
     code: node.code,
   };

@@ -19,12 +19,17 @@ export function headName(place) {
 export function attention(root, store, change) {
   make(root, "h2", {}, "What attends to what");
   const around = make(root, "div");
-  const switches = button(root, "", () => {
-    const [place, { off }] = [exploredHead(), store.state.settings];
-    const others = off.filter((other) => other !== place);
-    change({ off: off.includes(place) ? others : [...off, place] });
-  });
+  const controls = make(root, "div", { class: "controls" });
+  const switches = button(controls, "", () => toggle("off"));
+  const borrows = button(controls, "", () => toggle("borrowed"));
   around.addEventListener("explore", ({ detail }) => store.update({ explored: detail }));
+
+  /* Adds the head to a setting's list of heads, or takes it out. */
+  function toggle(name) {
+    const [place, places] = [exploredHead(), store.state.settings[name]];
+    const others = places.filter((other) => other !== place);
+    change({ [name]: places.includes(place) ? others : [...places, place] });
+  }
 
   function exploredHead() {
     const { map, layer, head } = store.state.explored;
@@ -46,9 +51,11 @@ export function attention(root, store, change) {
     const query = explored.query < maps[explored.map].queries.length ? explored.query : null;
     explore(make(around, "div", { class: "attention-explorer" }), { maps, start: { ...explored, query } });
   });
-  store.watch(["result", "settings", "explored"], ({ result, settings }) => {
+  store.watch(["result", "settings", "explored"], ({ result, explored, settings }) => {
     const place = exploredHead();
     switches.hidden = !result;
     switches.textContent = `Switch ${settings.off.includes(place) ? "on" : "off"} ${headName(place)}`;
+    borrows.hidden = !result || !settings.other || KINDS[explored.map] === "decoder";
+    borrows.textContent = `Let it read ${settings.borrowed.includes(place) ? "this" : "the other"} sentence`;
   });
 }

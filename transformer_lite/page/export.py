@@ -28,7 +28,8 @@ WORKER = ("tokenizer.js", "transformer.js", "account.js", "worker.js")
 """The modules that run beside the page, each after those that it imports."""
 PAGE = (
     *EXPLORER, "state.js", "link.js", "words.js", "sentence.js", "pieces.js",
-    "search.js", "account_panel.js", "attention.js", "experiments.js", "page.js",
+    "python.js", "search.js", "account_panel.js", "attention.js", "experiments.js",
+    "page.js",
 )  # fmt: skip
 """The modules of the page itself."""
 WEIGHTS = ("pieces", "symbols", "tensors", "data")

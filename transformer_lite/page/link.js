@@ -7,8 +7,10 @@ export function toLink(settings, asked) {
     text: settings.text, beam: settings.beamSize, alpha: settings.alpha,
     temperature: settings.temperature, draw: settings.seed ?? "",
     force: Object.entries(settings.forced).map((pair) => pair.join(":")).join(),
-    off: settings.off.join(), positions: settings.positions ? "" : "no",
-    scale: settings.scaled ? "" : "no",
+    positions: settings.positions ? "" : "no", scale: settings.scaled ? "" : "no",
+    keep: settings.kept === 1 ? "" : settings.kept, off: settings.off.join(),
+    units: Object.entries(settings.units).map((pair) => pair.join(":")).join(),
+    other: settings.other, borrow: settings.borrowed.join(),
     at: asked ? [asked.place, asked.id, asked.other ?? "", ...asked.keys].join() : "",
   };
   const given = Object.entries(values).filter(([, value]) => value !== "");
@@ -25,8 +27,12 @@ export function fromLink(hash, model) {
     return value >= least && value <= most ? value : otherwise;
   };
   const list = (name) => (given.get(name) ?? "").split(",").filter(Boolean);
-  const forced = list("force").map((pair) => pair.split(":").map(Number))
+  const pairs = (name) => list(name).map((pair) => pair.split(":"));
+  const forced = pairs("force").map((pair) => pair.map(Number))
     .filter(([place, id]) => place >= 0 && id > 1 && id < model.config.vocab_size);
+  const heads = (name, kinds) => list(name).filter((place) => isPlace(place, kinds, model.config.num_heads));
+  const units = pairs("units").map(([name, value]) => [name, Number(value)])
+    .filter(([name, value]) => isPlace(name, ["encoder", "decoder"], model.config.d_ff) && isFinite(value));
   return {
     text: given.get("text"),
     beamSize: Math.round(number("beam", 1, 8, usual.beamSize)),
@@ -34,10 +40,20 @@ export function fromLink(hash, model) {
     temperature: number("temperature", 0.1, 2, 1),
     seed: given.has("draw") ? Math.round(number("draw", 0, 2 ** 31, 1)) : null,
     forced: Object.fromEntries(forced),
-    off: list("off").filter((place) => /^(encoder|decoder|cross)\.\d+\.\d+$/.test(place)),
     positions: given.get("positions") !== "no",
     scaled: given.get("scale") !== "no",
+    kept: number("keep", 0, 1, 1),
+    off: heads("off", ["encoder", "decoder", "cross"]),
+    units: Object.fromEntries(units),
+    other: given.get("other") ?? "",
+    borrowed: heads("borrow", ["encoder", "cross"]),
   };
+
+  /* Whether the model has such a head or unit, as in "cross.2.3". */
+  function isPlace(name, kinds, number) {
+    const [, kind, layer, last] = /^(\w+)\.(\d+)\.(\d+)$/.exec(name) ?? [];
+    return kinds.includes(kind) && layer < model.config.num_layers && last < number;
+  }
 }
 
 /* What a link asks for, or null. */

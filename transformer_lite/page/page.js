@@ -12,6 +12,7 @@ import { button, make } from "./dom.js";
 import { experiments } from "./experiments.js";
 import { askedOf, fromLink, toLink } from "./link.js";
 import { pieces } from "./pieces.js";
+import { pythonOf } from "./python.js";
 import { search } from "./search.js";
 import { sentence } from "./sentence.js";
 import { NO_ANSWER, Store } from "./state.js";
@@ -98,9 +99,9 @@ function start(root) {
     root.setAttribute("aria-busy", busy || (loading && !failure)));
   const columns = make(root, "div", { class: "columns" }); // side by side, if there is room
   const [left, right] = [make(columns, "div"), make(columns, "div")];
-  for (const part of [sentence, pieces, search]) part(left, store, change, ask);
+  for (const part of [sentence, pieces, search, experiments]) part(left, store, change, ask);
   accountPanel(right, store, ask);
-  for (const part of [attention, experiments]) part(right, store, change);
+  attention(right, store, change);
   share(root, store);
   worker.onerror = ({ message }) => fail(`The page cannot compute here: ${message}.`);
 
@@ -139,6 +140,13 @@ function share(root, store) {
   });
   const copied = make(line, "span", { role: "status" });
   store.watch(["settings", "asked"], () => (copied.textContent = ""));
+  const details = make(root, "details", {});
+  make(details, "summary", {}, "This as Python");
+  const code = make(make(details, "pre", { tabindex: 0 }), "code");
+  store.watch(["result"], ({ model, settings, result }) => {
+    details.hidden = !result;
+    if (result) code.textContent = pythonOf(model, settings, result);
+  });
 }
 
 start(document.querySelector(".live-translator"));

@@ -7,6 +7,12 @@ const percent = (share) =>
   share > 0 && share < 0.005 ? "under 1 %" : `${Math.round(100 * share)} %`;
 const shown = (piece) => (piece === "</s>" ? "END" : piece);
 
+/* What the pinned output had at a place, if it was written after the same pieces. */
+function candidatesThen(pinned, result, place) {
+  const begin = ({ steps }) => steps.slice(0, place).map(({ id }) => id).join();
+  return pinned?.steps[place] && begin(pinned) === begin(result) ? pinned.steps[place].candidates : [];
+}
+
 export function pieces(root, store, change, ask) {
   const { output: name } = wording(store.state.model);
   make(root, "h2", {}, `The ${name}, piece by piece`);
@@ -42,7 +48,7 @@ export function pieces(root, store, change, ask) {
   store.watch(["settings"], ({ settings }) => {
     release.hidden = !Object.keys(settings.forced).length;
   });
-  store.watch(["result", "place"], ({ result, place, settings }) => {
+  store.watch(["result", "place", "pinned"], ({ result, place, settings, pinned }) => {
     const hadFocus = [output, candidates].some((part) => part.contains(document.activeElement));
     output.textContent = "";
     candidates.textContent = "";
@@ -56,13 +62,20 @@ export function pieces(root, store, change, ask) {
       make(choice, "small", {}, percent(probability));
     });
     const chosen = result.steps[place];
+    const before = candidatesThen(pinned, result, place);
     for (const { id, piece, probability } of chosen.candidates) {
       const current = id === chosen.id ? { "aria-current": "true" } : {};
       const item = make(candidates, "li");
       const candidate = button(item, "", () => force(id), current);
       make(candidate, "span", { class: "piece", dir: "auto" }, shown(piece));
-      make(make(candidate, "span", { class: "bar" }), "span", { style: `width: ${100 * probability}%` });
-      make(candidate, "span", { class: "number" }, percent(probability));
+      const bars = make(candidate, "span", { class: "bar" });
+      make(bars, "span", { style: `width: ${100 * probability}%` });
+      const number = make(candidate, "span", { class: "number" }, percent(probability));
+      const then = before.find((other) => other.id === id)?.probability;
+      if (then !== undefined && percent(then) !== percent(probability)) {
+        make(bars, "span", { class: "then", style: `width: ${100 * then}%` });
+        make(number, "small", {}, ` was ${percent(then)}`);
+      }
       const isChosen = id === chosen.id;
       const asked = { place, id: chosen.id, other: isChosen ? null : id, keys: [] };
       const why = isChosen ? "Why" : "Why not";

@@ -12,9 +12,15 @@ const FINISHED = 5; // finished outputs that are listed
 export function search(root, store, change) {
   make(root, "h2", {}, "The search");
   const controls = make(root, "div", { class: "controls" });
-  slider("Beam size", "beamSize", 1, 8, 1);
-  slider("Length penalty α", "alpha", 0, 2, 0.1);
-  slider("Temperature", "temperature", 0.1, 2, 0.1);
+  for (const [title, name, min, max, step] of [
+    ["Beam size", "beamSize", 1, 8, 1],
+    ["Length penalty α", "alpha", 0, 2, 0.1],
+    ["Temperature", "temperature", 0.1, 2, 0.1],
+  ]) {
+    const show = slider(controls, title, { min, max, step }, (value) => change({ [name]: value }, TYPING));
+    store.watch(["settings"], ({ settings }) =>
+      show(settings[name], settings.seed !== null && name !== "temperature"));
+  }
   const isDrawn = checkbox(controls, "Draw each piece at random instead", (on) =>
     change({ seed: on ? 1 : null }));
   const again = button(controls, "Draw again", () =>
@@ -25,18 +31,6 @@ export function search(root, store, change) {
   make(root, "p", { class: "hint" },
     "Finished outputs, with the logarithm of their probability over the length penalty:");
   const finished = make(root, "ol", { class: "finished", "aria-label": "Finished outputs" });
-
-  function slider(title, name, min, max, step) {
-    const label = make(controls, "label", { class: "slider" }, `${title} `);
-    const value = make(label, "span", { "aria-hidden": "true" });
-    const input = make(label, "input", { type: "range", min, max, step });
-    input.addEventListener("input", () => change({ [name]: Number(input.value) }, TYPING));
-    store.watch(["settings"], ({ settings }) => {
-      input.value = settings[name];
-      value.textContent = settings[name];
-      input.disabled = settings.seed !== null && name !== "temperature";
-    });
-  }
 
   store.watch(["settings"], ({ settings }) => {
     isDrawn.checked = settings.seed !== null;
@@ -56,6 +50,18 @@ export function search(root, store, change) {
       make(finished, "li", {}, `${score.toFixed(2).replace("-", "\u2212")}  ${words}`);
     }
   });
+}
+
+/* Calls `act` with the number that is chosen; returns what shows a number. */
+export function slider(parent, title, attributes, act) {
+  const label = make(parent, "label", { class: "slider" }, `${title} `);
+  const value = make(label, "span", { "aria-hidden": "true" });
+  const input = make(label, "input", { type: "range", ...attributes });
+  input.addEventListener("input", () => act(Number(input.value)));
+  return (number, disabled = false) => {
+    input.value = value.textContent = number;
+    input.disabled = disabled;
+  };
 }
 
 /* Draws a column for each step, and in it a row for each output. `best` are the ids of

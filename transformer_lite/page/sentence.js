@@ -1,6 +1,6 @@
 /* The sentence, the model's output for it, and the pieces that the model reads. */
 
-import { make } from "./dom.js";
+import { button, make } from "./dom.js";
 import { changedWords, saidOf, writeWords } from "./words.js";
 
 export const TYPING = 200; // milliseconds without a change before the model begins
@@ -20,6 +20,7 @@ export function sentence(root, store, change, ask) {
   const text = make(label, "textarea", { rows: 2, spellcheck: "false", dir: "auto" });
   const status = make(root, "p", { class: "status", role: "status" });
   const output = make(root, "div", { class: "translation", role: "region", dir: "auto" });
+  pin(root, store);
   make(root, "h2", {}, "The pieces that the model reads");
   const pieces = make(root, "ol", { class: "pieces", "aria-label": "Pieces of the sentence" });
 
@@ -57,6 +58,22 @@ export function sentence(root, store, change, ask) {
     if (before) writeWords(output, changedWords(before.split(" "), whole.split(" ")));
     else output.textContent = whole ?? readable(words);
     output.classList.toggle("partial", !answer.result);
+  });
+}
+
+/* An output that stays for comparison. Words that the newest one lacks are marked. */
+function pin(root, store) {
+  const line = make(root, "p", { class: "pinned" });
+  const set = button(line, "Pin this output", () => {
+    const { pinned, result } = store.state;
+    store.update({ pinned: pinned ? null : result });
+  });
+  const text = make(line, "span", { dir: "auto", lang: store.state.model.languages[1] });
+  store.watch(["pinned", "result"], ({ pinned, result }) => {
+    set.hidden = !pinned && !result;
+    set.textContent = pinned ? "Unpin" : "Pin this output";
+    text.textContent = "";
+    if (pinned) writeWords(text, changedWords((result ?? pinned).output.split(" "), pinned.output.split(" ")));
   });
 }
 

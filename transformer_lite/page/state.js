@@ -9,6 +9,7 @@
      answer    what the worker has said of the newest settings so far: the sentence's
                pieces, the steps of the search, and at last the result
      result    the newest answer that was complete: it stays while the next one comes
+     pinned    a result that the newest one is compared with, or null
      place     the place in the output whose candidates are shown
      explored  what the attention explorer shows
      asked     the number whose account is shown, or null: { place, id, other, keys }; see
@@ -25,9 +26,13 @@ export const unchanged = (model) => ({
   temperature: 1,
   seed: null, // of the drawing; null searches
   forced: {}, // the pieces that the reader has chosen, by their places
-  off: [],
   positions: true,
   scaled: true,
+  kept: 1,
+  off: [], // heads
+  units: {}, // the values of the units that are set, by their names: "decoder.2.260"
+  other: "", // another sentence, and the heads that read it instead
+  borrowed: [],
 });
 
 export class Store {
@@ -37,7 +42,7 @@ export class Store {
     const last = model.config.num_layers - 1;
     this.state = {
       model, loading: true, failure: "", settings: unchanged(model), busy: true,
-      answer: NO_ANSWER, result: null, place: 0, asked: null, account: null,
+      answer: NO_ANSWER, result: null, pinned: null, place: 0, asked: null, account: null,
       explored: { map: 2, layer: last, head: 0, query: null },
     };
   }

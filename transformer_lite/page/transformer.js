@@ -13,10 +13,18 @@ export const EOS = 2;
 /* What an experiment changes. Nothing is changed by default.
      positions  false leaves the positional encoding out (Section 3.5)
      scaled     false leaves the division by √d_k out (Section 3.2.1)
+     kept       the part of x that the encoder adds to a sub-layer's output (Section 3.1)
      off        the attention heads that give zeros, named such as "cross.0.3": the
                 fourth head of the first layer's cross-attention
-     watch      called with the place, the head and the weights of every softmax */
-export const UNCHANGED = { positions: true, scaled: true, off: new Set(), watch: null };
+     borrowed   for the name of a head the keys and values that it reads instead
+     units      for a network, such as "decoder.2", the units that are set: [unit, value]
+     watch      called with the place, the head and the weights of every softmax
+     remember   called with the place and the keys and values of every attention to the
+                sentence */
+export const UNCHANGED = {
+  positions: true, scaled: true, kept: 1, off: new Set(), borrowed: new Map(),
+  units: new Map(), watch: null, remember: null,
+};
 
 /* y = Wx + b, as torch.nn.Linear computes it. */
 export function linear({ weight, bias }, x) {
@@ -101,13 +109,15 @@ export class MultiHeadAttention {
   attend(x, memory, changes) {
     const queries = this.split(linear(this.w_q, x));
     const outputs = queries.map((query, head) => {
-      const keys = memory.map(({ key }) => key[head]);
-      const values = memory.map(({ value }) => value[head]);
+      const name = `${this.place}.${head}`;
+      const read = changes.borrowed.get(name) ?? memory;
+      const keys = read.map(({ key }) => key[head]);
+      const values = read.map(({ value }) => value[head]);
       const { output, weights } = scaledDotProductAttention(
         query, keys, values, changes.scaled
       );
       changes.watch?.(this.place, head, weights);
-      return changes.off.has(`${this.place}.${head}`) ? output.fill(0) : output;
+      return changes.off.has(name) ? output.fill(0) : output;
     });
     return linear(this.w_o, concatenate(outputs));
   }
@@ -129,13 +139,20 @@ function concatenate(vectors) {
 
 /* Equation 2: max(0, xW₁ + b₁)W₂ + b₂. */
 export class FeedForward {
-  constructor(parameters, name) {
+  constructor(parameters, name, place) {
     this.w_1 = part(parameters, `${name}.w_1`);
     this.w_2 = part(parameters, `${name}.w_2`);
+    this.place = place;
   }
 
-  forward(x) {
-    return linear(this.w_2, linear(this.w_1, x).map((value) => Math.max(0, value)));
+  forward(x, changes) {
+    return linear(this.w_2, this.units(x, changes));
+  }
+
+  units(x, changes) {
+    const values = linear(this.w_1, x).map((value) => Math.max(0, value));
+    for (const [unit, value] of changes.units.get(this.place) ?? []) values[unit] = value;
+    return values;
   }
 }
 
@@ -145,16 +162,18 @@ class EncoderLayer {
     this.selfAttention = new MultiHeadAttention(
       parameters, `${name}.self_attention`, heads, place
     );
-    this.feedForward = new FeedForward(parameters, `${name}.feed_forward`);
+    this.feedForward = new FeedForward(parameters, `${name}.feed_forward`, place);
     this.norm1 = part(parameters, `${name}.after_self_attention.norm`);
     this.norm2 = part(parameters, `${name}.after_feed_forward.norm`);
   }
 
   forward(sequence, changes) {
     const memory = sequence.map((x) => this.selfAttention.keyAndValue(x));
+    changes.remember?.(this.selfAttention.place, memory);
+    const kept = (x) => x.map((value) => changes.kept * value);
     return sequence.map((x) => {
-      x = addAndNorm(this.norm1, x, this.selfAttention.attend(x, memory, changes));
-      return addAndNorm(this.norm2, x, this.feedForward.forward(x));
+      x = addAndNorm(this.norm1, kept(x), this.selfAttention.attend(x, memory, changes));
+      return addAndNorm(this.norm2, kept(x), this.feedForward.forward(x, changes));
     });
   }
 }
@@ -168,7 +187,9 @@ class DecoderLayer {
     this.crossAttention = new MultiHeadAttention(
       parameters, `${name}.cross_attention`, heads, `cross.${layer}`
     );
-    this.feedForward = new FeedForward(parameters, `${name}.feed_forward`);
+    this.feedForward = new FeedForward(
+      parameters, `${name}.feed_forward`, `decoder.${layer}`
+    );
     this.norm1 = part(parameters, `${name}.after_self_attention.norm`);
     this.norm2 = part(parameters, `${name}.after_cross_attention.norm`);
     this.norm3 = part(parameters, `${name}.after_feed_forward.norm`);
@@ -180,7 +201,7 @@ class DecoderLayer {
     past = [...past, this.selfAttention.keyAndValue(x)];
     x = addAndNorm(this.norm1, x, this.selfAttention.attend(x, past, changes));
     x = addAndNorm(this.norm2, x, this.crossAttention.attend(x, memory, changes));
-    return [addAndNorm(this.norm3, x, this.feedForward.forward(x)), past];
+    return [addAndNorm(this.norm3, x, this.feedForward.forward(x, changes)), past];
   }
 }
 
@@ -244,9 +265,11 @@ export class Transformer {
   /* The decoder's state before the first token. `ids` end with EOS. */
   start(ids, changes = UNCHANGED) {
     const encoded = this.encode(ids, changes);
-    const memory = this.decoderLayers.map((layer) =>
-      encoded.map((x) => layer.crossAttention.keyAndValue(x))
-    );
+    const memory = this.decoderLayers.map(({ crossAttention }) => {
+      const ofLayer = encoded.map((x) => crossAttention.keyAndValue(x));
+      changes.remember?.(crossAttention.place, ofLayer);
+      return ofLayer;
+    });
     return { memory, past: memory.map(() => []), length: 0, changes };
   }
 

@@ -60,7 +60,9 @@ function explain(source, output, temperature, changes) {
   const watch = (place, head, row) => {
     const [kind, layer] = place.split(".");
     const heads = (weights[kind][layer] ??= []);
-    (heads[head] ??= []).push([...row].map((weight) => Math.round(100 * weight)));
+    const isBorrowed = changes.borrowed.has(`${place}.${head}`); // of words that are not here
+    const percent = isBorrowed ? source.map(() => 0) : [...row].map((weight) => Math.round(100 * weight));
+    (heads[head] ??= []).push(percent);
   };
   let state = model.start(source, { ...changes, watch });
   const steps = [...output, EOS].map((id, i) => {
@@ -78,9 +80,34 @@ function explain(source, output, temperature, changes) {
   return { steps, weights };
 }
 
+/* The keys and values that the heads borrow from another sentence, by the heads' names. */
+function keysAndValues({ other, borrowed }, changes, longest) {
+  const source = [...tokenizer.split(cleaned(other), longest).slice(0, longest).map(({ id }) => id), EOS];
+  const found = new Map();
+  const remember = (place, memory) => {
+    const words = memory.map((each, j) => ({ ...each, name: nameOf(source[j]) }));
+    for (const name of borrowed) if (name.startsWith(`${place}.`)) found.set(name, words);
+  };
+  if (source.length > 1 && borrowed.length) model.start(source, { ...changes, remember });
+  return found;
+}
+
+/* What the model is to do otherwise; see UNCHANGED. */
+export function changesOf(settings, longest) {
+  const { positions, scaled, kept, off } = settings;
+  const units = new Map();
+  for (const [name, value] of Object.entries(settings.units)) {
+    const [side, layer, unit] = name.split(".");
+    const network = `${side}.${layer}`;
+    units.set(network, [...(units.get(network) ?? []), [Number(unit), value]]);
+  }
+  const changes = { ...UNCHANGED, positions, scaled, kept, off: new Set(off), units };
+  return { ...changes, borrowed: keysAndValues(settings, changes, longest) };
+}
+
 /* Yields what is posted of a sentence, until its output is whole. */
 export function* translate(settings) {
-  const { text, beamSize, alpha, temperature, seed, forced, positions, scaled, off } = settings;
+  const { text, beamSize, alpha, temperature, seed, forced } = settings;
   const longest = exported.config.max_len - exported.search.max_extra - 1;
   const pieces = tokenizer.split(cleaned(text), longest);
   const unknown = pieces.filter(({ id }) => id === UNK).map((piece) => piece.text);
@@ -89,7 +116,7 @@ export function* translate(settings) {
   yield { pieces, unknown, longest, tooLong, done };
   if (done) return;
   const source = [...pieces.map(({ id }) => id), EOS];
-  const changes = { ...UNCHANGED, positions, scaled, off: new Set(off) };
+  const changes = changesOf(settings, longest);
   const maxLength = pieces.length + exported.search.max_extra;
   const options = { beamSize, alpha, temperature, forced, maxLength };
   const state = model.start(source, changes);

@@ -1,11 +1,8 @@
 """Accounts of a logit are sums without a rest, of what the package's modules add."""
 
-import re
-
 import pytest
 import torch
 from javascript import run_javascript
-from loading import ROOT
 
 from transformer_lite import Translator
 from transformer_lite.page import SOURCES
@@ -23,8 +20,8 @@ ACCOUNTS = """
     worker.load(given.model);
     const parameters = worker.unpack(given.model);
     const model = new transformer.Transformer(given.model.config, parameters);
-    const off = new Set(given.off);
-    const changes = { ...transformer.UNCHANGED, ...given.changes, off };
+    const settings = { ...state.unchanged(given.model), ...given.changed };
+    const changes = worker.changesOf(settings, 100);
     const nameOf = (id) => given.model.pieces[id];
     return given.asked.map(({ source, written, ...asked }) => {
       const last = account.lastVector(model, source, written, nameOf, changes);
@@ -32,25 +29,29 @@ ACCOUNTS = """
     });
 """
 WALK = """
+    worker.load(given.model);
+    const settings = { ...state.unchanged(given.model), ...given.changed };
+    const changes = worker.changesOf(settings, 100);
     const parameters = worker.unpack(given.model);
     const model = new transformer.Transformer(given.model.config, parameters);
     const nameOf = (id) => given.model.pieces[id];
     const found = [];
     for (const { source, target } of given.pairs) {
       const written = target.slice(0, given.place);
-      const scene = [source, written, nameOf, transformer.UNCHANGED];
+      const scene = [source, written, nameOf, changes];
       const last = account.lastVector(model, ...scene);
       const asked = { id: target[given.place], other: null };
       let open = [[]];
       for (let depth = 0; depth < given.depth; depth++) {
         const next = [];
         for (const keys of open) {
-          const { trail, terms, missing, code } =
+          const { trail, terms, views, missing, code } =
             account.account({ ...asked, keys }, last, model, nameOf);
           found.push({ keys, ...trail.at(-1), missing, code });
           const opened = terms.filter(({ opens }) => opens).map(({ key }) => key);
           const asks = terms.map(({ why }) => why).filter(Boolean);
-          const followed = [...opened.slice(0, 2), ...asks.slice(0, 1)];
+          const seen = views.map(({ key }) => key);
+          const followed = [...opened.slice(0, 2), ...asks.slice(0, 1), ...seen];
           next.push(...followed.map((key) => [...keys, key]));
         }
         open = next;
@@ -75,22 +76,36 @@ def pair_of(translator, sentence):
     return [*encode(sentence), EOS], [*encode(translator.translate(sentence)), EOS]
 
 
-def accounts(model, *asked, off=(), **changes):
+def accounts(model, *asked, **changed):
     usual = {"other": None, "keys": []}
     asked = [usual | each for each in asked]
-    given = {"model": model, "asked": asked, "off": list(off), "changes": changes}
+    given = {"model": model, "asked": asked, "changed": changed}
     return run_javascript(ACCOUNTS, given)
 
 
-def test_every_account_on_the_way_is_a_sum_without_a_rest(model, translator):
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"kept": 0.4, "units": {"decoder.2.260": 8, "encoder.1.7": 3}},
+        {
+            "other": "A cat sleeps.",
+            "borrowed": ["cross.2.0", "cross.2.5", "encoder.0.1"],
+            "off": ["cross.1.0"],
+            "scaled": False,
+        },
+    ],
+    ids=["unchanged", "units and residual", "heads"],
+)
+def test_every_account_on_the_way_is_a_sum_without_a_rest(model, translator, changed):
     pairs = [pair_of(translator, sentence) for sentence in SENTENCES]
     pairs = [{"source": source, "target": target} for source, target in pairs]
-    given = {"model": model, "pairs": pairs, "place": 2, "depth": 6}
+    given = {"model": model, "pairs": pairs, "place": 2, "depth": 6, "changed": changed}
     found = run_javascript(WALK, given)
     assert len(found) > 150
     assert max(abs(each["missing"]) for each in found) < 1e-4
     kinds = {each["keys"][-1].rstrip("0123456789") for each in found if each["keys"]}
-    assert kinds >= {"h", "w", "s", "u", "embedding"}, kinds
+    assert kinds >= {"h", "w", "s", "u", "embedding", "w_q", "w_k"}, kinds
     source = (SOURCES / "transformer.js").read_text("utf-8")
     for each in found:
         assert each["code"] in source, each["title"]
@@ -176,19 +191,3 @@ def test_a_head_that_is_off_has_no_account(model, translator):
     assert "off" in head["title"]
     with pytest.raises(AssertionError, match="has no account of h0"):
         accounts(model, asked | {"keys": ["cross.1", "h0"]}, off=["cross.1.0"])
-
-
-def test_the_books_page_says_what_its_example_gives():
-    page = (ROOT / "book/live_translator.md").read_text("utf-8")
-    place, piece, other, *keys = re.search(r"at=([^\"]+)", page)[1].split("%2C")
-    wide = exported(f"{MODEL}_wide")
-    pieces, *_, result = wide["answer"]
-    source = [*(each["id"] for each in pieces["pieces"]), EOS]
-    target = [step["id"] for step in result["steps"]]
-    asked = {"source": source, "written": target[: int(place)], "id": int(piece)}
-    (found,) = accounts(wide, asked | {"other": int(other), "keys": keys})
-    said = re.search(
-        r"The lead of (.+) is a sum. .+ gives (.+) to it, .+ alone (.+)", page
-    )
-    values = [f"{each['value']:.2f}" for each in found["trail"]]
-    assert values == [*said.groups()]

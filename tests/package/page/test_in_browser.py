@@ -11,7 +11,7 @@ import torch
 from javascript import run_javascript
 
 from transformer_lite import Translator
-from transformer_lite.page import SOURCES
+from transformer_lite.page import SOURCES, script_of
 from transformer_lite.page.export import (
     exported,
     parameters_for_json,
@@ -20,6 +20,7 @@ from transformer_lite.page.export import (
 )
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import read_weights
+from transformer_lite_book.live_figures import SOURCES as LIVE
 from transformer_lite_book.plots import AttentionMap, attention_explorer
 
 pytestmark = pytest.mark.usefixtures("types_unchecked")
@@ -190,7 +191,7 @@ def test_parts_can_be_taken_away_and_put_back(page, folder):
     page.get_by_role("radio", name="layer 3, head 2").click()
     page.get_by_role("button", name="Switch off layer 3, head 2 of the cross").click()
     wait(page)
-    assert page.inner_text(".off li").startswith("without layer 3, head 2")
+    assert page.inner_text(".changes li").startswith("without layer 3, head 2")
 
 
 def test_a_link_restores_sentence_and_settings(page, folder):
@@ -223,7 +224,102 @@ def test_a_damaged_link_is_read_as_far_as_it_makes_sense(page, folder):
     open_page(page, folder, f"#text=A+dog.{nonsense}")
     page.wait_for_selector("[aria-busy='false']")
     assert "Hund" in page.inner_text(".translation")
-    assert page.locator(".off li").count() == 1
+    assert page.locator(".changes li").count() == 1
+
+
+def test_changes_are_stacked_listed_and_taken_back_one_by_one(page, folder):
+    open_page(page, folder)
+    before = translated(page, SENTENCE)
+    page.get_by_label("r in the encoder's").fill("0.5")
+    page.get_by_label("the unit").fill("260")
+    page.get_by_role("button", name="Set", exact=True).click()
+    page.get_by_label("Another sentence").fill("A cat sleeps.")
+    wait(page)
+    page.get_by_role("radio", name="layer 3, head 2").click()
+    page.get_by_role("button", name="Let it read the other sentence").click()
+    wait(page)
+    changes = page.locator(".changes li")
+    expected = ("keeps 0.5 of x", "head 2 of the cross", "unit 260 of decoder layer 3")
+    for item, text in zip(changes.all_inner_texts(), expected, strict=True):
+        assert text in item
+    assert page.inner_text(".translation") != before
+    page.get_by_role("button", name="Copy a link").click()
+    address = page.evaluate("location.href")
+    shown = page.inner_text(".translation")
+    page.goto("about:blank")
+    page.goto(address)
+    wait(page)
+    assert page.inner_text(".translation") == shown
+    for left in (2, 1, 0):
+        changes.first.get_by_role("button").click()
+        wait(page)
+        assert changes.count() == left
+    assert page.inner_text(".translation") == before
+
+
+def test_a_pinned_output_stays_beside_the_new_one(page, folder):
+    open_page(page, folder)
+    before = translated(page, SENTENCE)
+    percent = page.inner_text(".candidates li:first-child .number")
+    page.get_by_role("button", name="Pin this output").click()
+    page.get_by_label("without the division").check()
+    wait(page)
+    assert page.inner_text(".pinned span").strip() == before
+    assert page.locator(".pinned mark").count() > 0
+    assert f"was {percent}" in page.inner_text(".candidates li:first-child .number")
+    page.get_by_role("button", name="Unpin").click()
+    assert page.inner_text(".pinned span") == ""
+    assert page.locator(".candidates .then").count() == 0
+
+
+def test_it_is_shown_as_python(page, folder):
+    open_page(page, folder)
+    translated(page, SENTENCE)
+    page.get_by_label("without the positional encoding").check()
+    wait(page)
+    page.get_by_text("This as Python").click()
+    program = page.inner_text("details code")
+    assert 'Translator.load("tatoeba_en_de", device="cpu")' in program
+    assert "positions.encoding.zero_()" in program
+
+
+TOUR = """
+    <ol class="tour">
+      <li><p>One?</p><ul><li><strong>Yes</strong></li><li>No</li></ul>
+        <p>Seen. <a href="#text=A+dog.&beam=1">Show it again</a></p></li>
+      <li><p>Two?</p><ul><li>Yes</li><li><strong>No</strong></li></ul>
+        <p>Gone. <a href="#text=The+man+bites+the+dog.&positions=no">Again</a></p></li>
+    </ol>
+    <div class="live-translator"></div>
+    <script src="page.js"></script>
+"""
+
+
+def test_the_tour_asks_sets_the_translator_and_goes_on(page, folder, tmp_path):
+    toured = shutil.copytree(folder, tmp_path / "page")
+    tour = script_of("dom.js", *(str(LIVE / name) for name in ("live.js", "tour.js")))
+    text = (toured / "index.html").read_text("utf-8")
+    start, end = text.index("<main>"), text.index("</body>")
+    text = f"{text[:start]}<main>{TOUR}</main><script>{tour}</script>{text[end:]}"
+    (toured / "index.html").write_text(text, "utf-8")
+    open_page(page, toured)
+    card = page.locator(".tour")
+    assert "Stop 1 of 2" in card.inner_text()
+    assert "Seen." not in card.inner_text()
+    card.get_by_role("button", name="No").click()
+    wait(page)
+    assert page.input_value("textarea") == "A dog."
+    assert "Seen." in card.inner_text()
+    assert page.inner_text(".translation") in card.inner_text()
+    page.keyboard.press("Enter")  # the next stop has the focus
+    assert "Stop 2 of 2" in card.inner_text()
+    card.get_by_role("button", name="No").click()
+    wait(page)
+    assert "Right." in card.inner_text()
+    assert page.get_by_label("without the positional encoding").is_checked()
+    page.evaluate("location.hash = '#stop-1'")
+    page.get_by_text("Stop 1 of 2").wait_for()
+    assert page.input_value("textarea") == "The man bites the dog."  # it stays
 
 
 def test_a_number_is_followed_down_to_the_words(page, folder):

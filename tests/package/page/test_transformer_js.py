@@ -20,8 +20,7 @@ MODEL = "tatoeba_en_de"
 pytestmark = pytest.mark.usefixtures("types_unchecked")
 TRANSLATE = """
     worker.load(given.model);
-    const usual = { positions: true, scaled: true, off: [], temperature: 1,
-      seed: null, forced: {}, ...given.options };
+    const usual = { ...state.unchanged(given.model), ...given.options };
     return given.sentences.map((text) => [...worker.translate({ ...usual, text })]);
 """
 LOGITS = """

@@ -1,0 +1,66 @@
+/* The guided tour of the live translator: the page's list of stops, one at a time.
+
+   Each stop of the list has a text, its guesses with the right one in bold, and what is
+   to be seen, with a link that sets the translator. Without this script it is all there
+   to read. */
+
+import { button, make } from "../../transformer_lite/page/dom.js";
+import { predict } from "./live.js";
+
+const ADDRESS = /^#stop-(\d+)$/;
+
+function start(list, translator) {
+  const stops = [...list.children];
+  const root = make(null, "section", { class: "live-figure tour", "aria-label": "Guided tour" });
+  list.replaceWith(root);
+  const card = make(root, "div");
+  const bar = make(root, "div", { class: "controls" });
+  const back = button(bar, "Back", () => show(number - 1, true));
+  const next = button(bar, "Next stop", () => show(number + 1, true));
+  const where = make(bar, "span", { role: "status" });
+  let number = 0;
+
+  function show(wanted, isAsked) {
+    number = Math.min(Math.max(wanted, 0), stops.length - 1);
+    where.textContent = `Stop ${number + 1} of ${stops.length}`;
+    back.disabled = number === 0;
+    next.disabled = number === stops.length - 1;
+    card.textContent = "";
+    const [text, guesses, seen] = [...stops[number].children].map((part) => part.cloneNode(true));
+    text.tabIndex = -1;
+    text.classList.add("asked");
+    card.append(text);
+    delete root.dataset.guessed;
+    const options = [...guesses.children];
+    const panel = predict(card, {
+      question: "What do you expect?",
+      options: options.map((option) => option.textContent.trim()),
+      answer: options.find((option) => option.querySelector("strong")).textContent.trim(),
+      because: "The translator below shows it now.",
+    }, () => {
+      root.dataset.guessed = "";
+      (next.disabled ? back : next).focus();
+      location.hash = seen.querySelector('a[href^="#"]').hash;
+    });
+    const output = make(panel, "p", { class: "output" });
+    panel.append(seen);
+    mirror(translator, output);
+    if (isAsked) text.focus();
+  }
+
+  new ResizeObserver(() => {
+    const covered = root.offsetHeight + parseFloat(getComputedStyle(root).top);
+    translator.style.setProperty("--covered", `${covered}px`);
+  }).observe(root);
+  const opened = () => ADDRESS.exec(location.hash)?.[1] - 1;
+  window.addEventListener("hashchange", () => opened() >= 0 && show(opened(), true));
+  show(opened() || 0, opened() >= 0);
+}
+
+/* Shows the translator's output beside the question: on a phone it is far below. */
+function mirror(translator, output) {
+  const copy = () => (output.innerHTML = translator.querySelector(".translation")?.innerHTML ?? "");
+  new MutationObserver(copy).observe(translator, { childList: true, subtree: true });
+}
+
+start(document.querySelector("ol.tour"), document.querySelector(".live-translator"));
