@@ -68,7 +68,7 @@ next|next page|Source repositories|Source repository|light/dark|previous|previou
 %s hours|%s minutes|Languages|{PARTLY}|{NOT_YET}
 """
 """What the theme and the extensions write on a page."""
-GENERATED = ("[Open in Colab](", tool.COURSE, "Paper: ")
+GENERATED = ("[Open in Colab](", tool.COURSE, "Paper: ", "[Stop ")
 """How the lines begin of which a program writes all or a part."""
 # Links to files, code, the targets of links and numbers differ between chapters.
 DIFFERING = re.compile(

@@ -1,18 +1,18 @@
-/* The guided tour of the live translator: the page's list of stops, one at a time.
+/* The guided tour of the live translator: the page's stops, one at a time.
 
-   Each stop of the list has a text, its guesses with the right one in bold, and what is
-   to be seen, with a link that sets the translator. Without this script it is all there
-   to read. */
+   Each stop is a section with a heading, a text, a list of guesses with the right one in
+   bold, and what is to be seen, with a link that sets the translator. Without this script
+   it is all there to read. */
 
 import { button, make } from "../../transformer_lite/page/dom.js";
 import { predict } from "./live.js";
 
-const ADDRESS = /^#stop-(\d+)$/;
+const ADDRESS = /^#stop-(\d+)/;
 
-function start(list, translator) {
-  const stops = [...list.children];
+function start(stops, translator) {
   const root = make(null, "section", { class: "live-figure tour", "aria-label": "Guided tour" });
-  list.replaceWith(root);
+  for (const stop of stops) stop.remove();
+  translator.before(root);
   const card = make(root, "div");
   const bar = make(root, "div", { class: "controls" });
   const back = button(bar, "Back", () => show(number - 1, true));
@@ -22,11 +22,11 @@ function start(list, translator) {
 
   function show(wanted, isAsked) {
     number = Math.min(Math.max(wanted, 0), stops.length - 1);
-    where.textContent = `Stop ${number + 1} of ${stops.length}`;
     back.disabled = number === 0;
     next.disabled = number === stops.length - 1;
     card.textContent = "";
-    const [text, guesses, seen] = [...stops[number].children].map((part) => part.cloneNode(true));
+    const [title, text, guesses, seen] = [...stops[number].children].map((part) => part.cloneNode(true));
+    where.textContent = `${title.firstChild.textContent} (of ${stops.length})`;
     text.tabIndex = -1;
     text.classList.add("asked");
     card.append(text);
@@ -63,4 +63,7 @@ function mirror(translator, output) {
   new MutationObserver(copy).observe(translator, { childList: true, subtree: true });
 }
 
-start(document.querySelector("ol.tour"), document.querySelector(".live-translator"));
+start(
+  [...document.querySelectorAll('section[id^="stop-"]')],
+  document.querySelector(".live-translator"),
+);

@@ -55,9 +55,9 @@ def follow():
 def stops(follow):
     """For each stop of the tour its text, its right guess, and what its links show."""
     found = []
-    for text in re.split(r"^\d+\. {#stop-\d+}\n", TEXT, flags=re.M)[1:]:
+    for text in re.split(r"^### Stop \d+: .*\n", TEXT, flags=re.M)[1:]:
         text = text.partition("\n## ")[0]
-        (right,) = re.findall(r"^ +- \*\*(.+)\*\*$", text, flags=re.M)
+        (right,) = re.findall(r"^- \*\*(.+)\*\*$", text, flags=re.M)
         links = [unescape(link) for link in re.findall(r'<a href="(#[^"]+)"', text)]
         found.append((" ".join(text.split()), right, links))
     shown = iter(follow(*(link for _, _, links in found for link in links)))
@@ -72,7 +72,7 @@ def test_there_are_twelve_stops_with_three_guesses_each(stops):
     assert len(stops) == 12
     for _, _, shown in stops:
         assert shown
-    assert len(re.findall(r"^ +- ", TEXT, flags=re.M)) == 36
+    assert len(re.findall(r"^- ", TEXT, flags=re.M)) == 36
 
 
 def test_a_name(stops):
