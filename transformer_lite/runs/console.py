@@ -38,11 +38,12 @@ tqdm.get_lock()  # makes it, before a signal can come in between
 class Progress(tqdm):
     """tqdm's bar on a terminal, else a line soon, then one a minute."""
 
-    disable = True  # until it is made: a signal may come before, and then it is closed
+    _is_made = False  # a signal may come before, and then what is there is closed
 
     def __init__(self, *given: Any, **options: Any) -> None:
         self._due = time.monotonic() + FIRST_SECONDS
         super().__init__(*given, **options)
+        self._is_made = True
 
     def display(self, *given: Any, **options: Any) -> None:
         """Draw the bar; in a file write a line, if a minute has passed."""
@@ -56,11 +57,13 @@ class Progress(tqdm):
 
     def clear(self, *given: Any, **options: Any) -> None:
         """Remove the bar for a message; what is in a file stays."""
-        if not self.disable and self.fp.isatty():
+        if self._is_made and not self.disable and self.fp.isatty():
             super().clear(*given, **options)
 
     def close(self) -> None:
         """End the bar's line; in a file there is none."""
+        if not self._is_made:
+            return
         if not self.disable and not self.fp.isatty():
             self.sp = None  # tqdm takes this for a window, and writes nothing
         with OUTPUT_ERRORS_IGNORED:

@@ -1,7 +1,9 @@
 """Progress is a bar on a terminal, and in a file a line now and then."""
 
+import gc
 import io
 import signal
+import sys
 import time
 
 import pytest
@@ -92,3 +94,36 @@ def test_an_ignored_signal_stays_ignored():
     finally:
         signal.signal(signal.SIGHUP, before)
     assert not heard
+
+
+def test_a_bar_that_is_stopped_while_it_is_made_ends_silently(monkeypatch):
+    """Ctrl-C may come in front of any line of tqdm's `__init__`."""
+    unraised, lines = [], []
+    monkeypatch.setattr(sys, "unraisablehook", unraised.append)
+
+    def stopped_at(number):
+        def trace(frame, event, _):
+            if frame.f_code.co_qualname != "tqdm.__init__":
+                return None
+            if event == "line":
+                lines.append(frame.f_lineno)
+                if len(lines) == number:
+                    raise KeyboardInterrupt
+            return trace
+
+        lines.clear()
+        sys.settrace(trace)
+        try:
+            Progress(total=3, file=io.StringIO()).close()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    number = 1
+    while stopped_at(number):
+        gc.collect()
+        number += 1
+    assert number > 40  # there are so many lines
+    assert not unraised
