@@ -11,13 +11,13 @@ const ADDRESS = /^#stop-(\d+)/;
 
 function start(stops, translator) {
   const root = make(null, "section", { class: "live-figure tour", "aria-label": "Guided tour" });
-  for (const stop of stops) stop.remove();
+  stops[0].parentElement.hidden = true;
   translator.before(root);
+  const where = make(root, "p", { class: "where", tabindex: -1 });
   const card = make(root, "div");
   const bar = make(root, "div", { class: "controls" });
   const back = button(bar, "Back", () => show(number - 1, true));
   const next = button(bar, "Next stop", () => show(number + 1, true));
-  const where = make(bar, "span", { role: "status" });
   let number = 0;
 
   function show(wanted, isAsked) {
@@ -26,8 +26,7 @@ function start(stops, translator) {
     next.disabled = number === stops.length - 1;
     card.textContent = "";
     const [title, text, guesses, seen] = [...stops[number].children].map((part) => part.cloneNode(true));
-    where.textContent = `${title.firstChild.textContent} (of ${stops.length})`;
-    text.tabIndex = -1;
+    where.textContent = title.firstChild.textContent.replace(/\d+/, `$& of ${stops.length}`);
     text.classList.add("asked");
     card.append(text);
     delete root.dataset.guessed;
@@ -45,7 +44,7 @@ function start(stops, translator) {
     const output = make(panel, "p", { class: "output" });
     panel.append(seen);
     mirror(translator, output);
-    if (isAsked) text.focus();
+    if (isAsked) where.focus();
   }
 
   new ResizeObserver(() => {

@@ -284,13 +284,13 @@ def test_it_is_shown_as_python(page, folder):
 
 
 TOUR = """
-    <section id="stop-1-a"><h3>Stop 1: a</h3>
+    <section><section id="stop-1-a"><h3>Stop 1: a</h3>
       <p>One?</p><ul><li><strong>Yes</strong></li><li>No</li></ul>
       <p>Seen. <a href="#text=A+dog.&beam=1">Show it again</a></p></section>
     <section id="stop-2-b"><h3>Stop 2: b</h3>
       <p>Two?</p><ul><li>Yes</li><li><strong>No</strong></li></ul>
       <p>Gone. <a href="#text=The+man+bites+the+dog.&positions=no">Again</a></p>
-    </section>
+    </section></section>
     <div class="live-translator"></div>
     <script src="page.js"></script>
 """
@@ -305,7 +305,7 @@ def test_the_tour_asks_sets_the_translator_and_goes_on(page, folder, tmp_path):
     (toured / "index.html").write_text(text, "utf-8")
     open_page(page, toured)
     card = page.locator(".tour")
-    assert "Stop 1: a (of 2)" in card.inner_text()
+    assert "Stop 1 of 2: a" in card.inner_text()
     assert "Seen." not in card.inner_text()
     card.get_by_role("button", name="No").click()
     wait(page)
@@ -313,13 +313,13 @@ def test_the_tour_asks_sets_the_translator_and_goes_on(page, folder, tmp_path):
     assert "Seen." in card.inner_text()
     assert page.inner_text(".translation") in card.inner_text()
     page.keyboard.press("Enter")  # the next stop has the focus
-    assert "Stop 2: b (of 2)" in card.inner_text()
+    assert "Stop 2 of 2: b" in card.inner_text()
     card.get_by_role("button", name="No").click()
     wait(page)
     assert "Right." in card.inner_text()
     assert page.get_by_label("without the positional encoding").is_checked()
     page.evaluate("location.hash = '#stop-1-a'")
-    page.get_by_text("Stop 1: a").wait_for()
+    page.get_by_text("Stop 1 of 2: a").wait_for()
     assert page.input_value("textarea") == "The man bites the dog."  # it stays
 
 
