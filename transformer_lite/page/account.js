@@ -129,6 +129,7 @@ function attended(attention, x, memory, changes, title) {
   return {
     key: place,
     title,
+    score,
     value: attention.attend(x.value, memory.map(({ stored }) => stored), { ...changes, watch: null }),
     code: "return linear(this.w_o, concatenate(outputs));",
     terms(g) {
@@ -206,18 +207,24 @@ function layerOf(x, norms, sublayers, kept = 1) {
   return sublayers.reduce((x, sublayer, i) => normed(norms[i], x, sublayer(x), kept), x);
 }
 
-/* The vector from which the next piece is chosen, as a node.
+/* The vector from which the next piece is chosen, as a node. Its `attentions` are those of
+   all tokens, by their places.
      source   the ids of the sentence, with EOS
      written  the ids of the output so far
      nameOf   what the accounts call a piece, by its id */
 export function lastVector(model, source, written, nameOf, changes) {
+  const attentions = {};
+  const noted = (node) => {
+    (attentions[node.key] ??= []).push(node);
+    return node;
+  };
   const read = source.map(nameOf);
   let sequence = source.map((id, i) => embedded(model, "encoder", id, i, read[i], changes));
   model.encoderLayers.forEach(({ selfAttention, feedForward, norm1, norm2 }, number) => {
     const layer = `encoder layer ${number + 1}`;
     const memory = remembered(selfAttention, sequence, read, `in front of ${layer}`);
     sequence = sequence.map((x) => layerOf(x, [norm1, norm2], [
-      (x) => attended(selfAttention, x, memory, changes, `the self-attention of ${layer}`),
+      (x) => noted(attended(selfAttention, x, memory, changes, `the self-attention of ${layer}`)),
       (x) => network(feedForward, x, changes, `the feed-forward network of ${layer}`),
     ], changes.kept));
   });
@@ -229,22 +236,23 @@ export function lastVector(model, source, written, nameOf, changes) {
     const past = remembered(selfAttention, outputs, begun, `in front of ${layer}`);
     const memory = remembered(crossAttention, sequence, read, "behind the encoder");
     outputs = outputs.map((x, i) => layerOf(x, [norm1, norm2, norm3], [
-      (x) => attended(selfAttention, x, past.slice(0, i + 1), changes, `the self-attention of ${layer}`),
-      (x) => attended(crossAttention, x, memory, changes, `the cross-attention of ${layer}`),
+      (x) => noted(attended(selfAttention, x, past.slice(0, i + 1), changes, `the self-attention of ${layer}`)),
+      (x) => noted(attended(crossAttention, x, memory, changes, `the cross-attention of ${layer}`)),
       (x) => network(feedForward, x, changes, `the feed-forward network of ${layer}`),
     ]));
   });
-  return outputs.at(-1);
+  return { ...outputs.at(-1), attentions };
 }
 
-/* The account of a logit, or of a term in it.
-     asked   id, whose logit it is; other, an id whose logit is taken away, or null; and
-             keys, the terms that are opened one after the other
-     last    what `lastVector` returns
-   Returns the trail that leads there, a list of { title, value }; the terms, the largest
-   first; how many others there are and their sum; other views of the number; what is
-   missing to the value; and the line of code. */
-export function account({ id, other, keys }, last, model, nameOf) {
+/* What an account begins with: a score, if a `weight` such as "cross.2.7.3.1" is asked for,
+   the second word of the memory for the fourth token and head 8; else a logit. */
+function root({ id, other, weight }, last, model, nameOf) {
+  if (weight) {
+    const [kind, layer, head, token, word] = weight.split(".");
+    const node = last.attentions[`${kind}.${layer}`]?.[token]?.score(+head, +word);
+    if (!node) throw new Error(`there is no weight ${weight}`);
+    return [node, ONE];
+  }
   const width = last.value.length;
   const row = (of) => model.embedding.subarray(of * width, (of + 1) * width);
   let g = Float64Array.from(row(id));
@@ -252,9 +260,20 @@ export function account({ id, other, keys }, last, model, nameOf) {
   const title = other === null
     ? `the logit of “${nameOf(id)}”`
     : `the lead of “${nameOf(id)}” over “${nameOf(other)}”`;
-  let node = { ...last, title, code: "const logits = linear({ weight: this.embedding }, x);" };
-  const trail = [{ title, value: dot(g, node.value) }];
-  for (const key of keys) {
+  return [{ ...last, title, code: "const logits = linear({ weight: this.embedding }, x);" }, g];
+}
+
+/* The account of a logit or of a score, or of a term in it.
+     asked   id, whose logit it is, and other, an id whose logit is taken away, or null; or a
+             weight, whose score it is; and keys, the terms opened one after the other
+     last    what `lastVector` returns
+   Returns the trail that leads there, a list of { title, value }; the terms, the largest
+   first; how many others there are and their sum; other views of the number; what is
+   missing to the value; and the line of code. */
+export function account(asked, last, model, nameOf) {
+  let [node, g] = root(asked, last, model, nameOf);
+  const trail = [{ title: node.title, value: dot(g, node.value) }];
+  for (const key of asked.keys) {
     const term = node.terms(g).flatMap((each) => [each, each.why ?? []].flat())
       .concat(node.views ?? []).find((each) => each.key === key);
     if (!term?.opens) throw new Error(`${node.title} has no account of ${key}`);

@@ -16,13 +16,34 @@ export function headName(place) {
   return `layer ${+layer + 1}, head ${+head + 1} of ${NAMES[kind]}`;
 }
 
-export function attention(root, store, change) {
+const EXPLAINED = 3; // weights of a word that can be asked for
+
+export function attention(root, store, change, ask) {
   make(root, "h2", {}, "What attends to what");
   const around = make(root, "div");
+  const whys = make(root, "div", { class: "controls" });
   const controls = make(root, "div", { class: "controls" });
   const switches = button(controls, "", () => toggle("off"));
   const borrows = button(controls, "", () => toggle("borrowed"));
   around.addEventListener("explore", ({ detail }) => store.update({ explored: detail }));
+
+  /* Buttons that open the accounts of a chosen word's largest weights. */
+  function showWhys(result, { map, layer, head, query }) {
+    whys.textContent = "";
+    if (!result || query === null) return;
+    const kind = KINDS[map];
+    const keys = kind === "decoder" ? ["BEGIN", ...result.steps] : [...result.pieces, { text: "END" }];
+    const names = keys.map((key) => key.text ?? key.piece ?? key);
+    const width = kind === "decoder" ? result.steps.length : keys.length;
+    const row = result.weights[kind][layer][head].slice(query * width, (query + 1) * width);
+    const largest = row.map((percent, i) => [percent, i]).filter(([percent]) => percent > 0)
+      .sort(([one], [other]) => other - one).slice(0, EXPLAINED);
+    for (const [percent, i] of largest) {
+      const weight = [kind, layer, head, query, i].join(".");
+      const place = kind === "encoder" ? 0 : query;
+      button(whys, `Why ${percent} % of “${names[i]}”?`, () => ask({ place, weight, other: null, keys: [] }));
+    }
+  }
 
   /* Adds the head to a setting's list of heads, or takes it out. */
   function toggle(name) {
@@ -55,6 +76,7 @@ export function attention(root, store, change) {
     const place = exploredHead();
     switches.hidden = !result;
     switches.textContent = `Switch ${settings.off.includes(place) ? "on" : "off"} ${headName(place)}`;
+    showWhys(result, explored);
     borrows.hidden = !result || !settings.other || KINDS[explored.map] === "decoder";
     borrows.textContent = `Let it read ${settings.borrowed.includes(place) ? "this" : "the other"} sentence`;
   });

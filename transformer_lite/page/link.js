@@ -11,7 +11,7 @@ export function toLink(settings, asked) {
     keep: settings.kept === 1 ? "" : settings.kept, off: settings.off.join(),
     units: Object.entries(settings.units).map((pair) => pair.join(":")).join(),
     other: settings.other, borrow: settings.borrowed.join(),
-    at: asked ? [asked.place, asked.id, asked.other ?? "", ...asked.keys].join() : "",
+    at: asked ? [asked.place, asked.weight ?? asked.id, asked.other ?? "", ...asked.keys].join() : "",
   };
   const given = Object.entries(values).filter(([, value]) => value !== "");
   return `#${new URLSearchParams(given)}`;
@@ -59,6 +59,9 @@ export function fromLink(hash, model) {
 /* What a link asks for, or null. */
 export function askedOf(hash, model) {
   const [place, id, other, ...keys] = (new URLSearchParams(hash.slice(1)).get("at") ?? "").split(",");
+  if (/^(encoder|decoder|cross)(\.\d+){4}$/.test(id) && Number.isInteger(+place)) {
+    return { place: +place, weight: id, other: null, keys };
+  }
   const isNumber = (text) => Number.isInteger(+text) && +text >= 0 && +text < model.config.vocab_size;
   if (other === undefined || ![place, id, other].every(isNumber)) return null;
   return { place: +place, id: +id, other: other ? +other : null, keys };

@@ -101,7 +101,7 @@ function start(root) {
   const [left, right] = [make(columns, "div"), make(columns, "div")];
   for (const part of [sentence, pieces, search, experiments]) part(left, store, change, ask);
   accountPanel(right, store, ask);
-  attention(right, store, change);
+  attention(right, store, change, ask);
   share(root, store);
   worker.onerror = ({ message }) => fail(`The page cannot compute here: ${message}.`);
 

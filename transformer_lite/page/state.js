@@ -12,8 +12,8 @@
      pinned    a result that the newest one is compared with, or null
      place     the place in the output whose candidates are shown
      explored  what the attention explorer shows
-     asked     the number whose account is shown, or null: { place, id, other, keys }; see
-               account.js
+     asked     the number whose account is shown, or null: { place, id, other, weight, keys },
+               see account.js
      account   what the worker has said of it */
 
 export const NO_ANSWER = { pieces: [], unknown: [], search: [], result: null, done: true };

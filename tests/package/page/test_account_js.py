@@ -191,3 +191,30 @@ def test_a_head_that_is_off_has_no_account(model, translator):
     assert "off" in head["title"]
     with pytest.raises(AssertionError, match="has no account of h0"):
         accounts(model, asked | {"keys": ["cross.1", "h0"]}, off=["cross.1.0"])
+
+
+def test_every_weight_has_the_account_of_its_score(model, translator):
+    source, target = pair_of(translator, SENTENCES[2])
+    attention = translator.model.decoder.layers[1].cross_attention
+    found = {}
+    handles = [
+        matrix.register_forward_hook(
+            lambda _, inputs, output, name=name: found.update({name: output[0]})
+        )
+        for name, matrix in (("q", attention.w_q), ("k", attention.w_k))
+    ]
+    with torch.no_grad():
+        translator.model(torch.tensor([source]), torch.tensor([[BOS, *target[:4]]]))
+    for handle in handles:
+        handle.remove()
+    width = found["q"].size(1) // 8
+    query, key = (found[n][i].split(width)[5] for n, i in (("q", 3), ("k", 1)))
+    expected = (query @ key).item() / width**0.5
+    asked = {"source": source, "written": target[:4], "weight": "cross.1.5.3.1"}
+    (score,) = accounts(model, asked)
+    assert score["trail"][0]["value"] == pytest.approx(expected, abs=1e-3)
+    (by_query,) = accounts(model, asked | {"keys": ["w_q"]})
+    assert abs(by_query["missing"]) < 1e-4
+    assert f"“{model['pieces'][source[1]]}”" in score["trail"][0]["title"]
+    with pytest.raises(AssertionError, match=r"there is no weight cross\.9\.5\.3\.1"):
+        accounts(model, asked | {"weight": "cross.9.5.3.1"})

@@ -353,6 +353,28 @@ def test_a_number_is_followed_down_to_the_words(page, folder):
     assert page.locator(".terms").count() == 0
 
 
+def test_a_weight_has_an_account(page, folder):
+    open_page(page, folder)
+    translated(page, SENTENCE)
+    page.get_by_role("radio", name="layer 3, head 2").click()
+    page.locator(".queries").focus()
+    page.keyboard.press("End")
+    why = page.get_by_role("button", name=re.compile(r"^Why \d+ % of “")).first
+    word = re.search("“.+”", why.inner_text())[0]
+    why.click()
+    page.wait_for_selector(".account .terms")
+    assert page.inner_text(".trail").startswith(f"the score of {word} in head 2 of")
+    page.get_by_role("button", name="by what the query is made of").click()
+    page.locator(".trail li >> nth=1").wait_for()
+    before = page.inner_text(".account")
+    page.get_by_role("button", name="Copy a link").click()
+    address = page.evaluate("location.href")
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector(".account .terms")
+    assert page.inner_text(".account") == before
+
+
 def test_an_account_follows_a_change_and_a_link(page, folder):
     open_page(page, folder)
     translated(page, SENTENCE)
