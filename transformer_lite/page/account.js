@@ -17,7 +17,7 @@ const ONE = Float64Array.of(1);
 /* The nodes of an account. Each has a title, its value (a vector), the line of code that
    computes it, and `terms(g)`: what g · value is the sum of. A term has a key, a title
    and a share. If it has an account of its own, it `opens` a node with a direction.
-   `views` are other sums of the same number, each with a key, a title and what it opens. */
+   `views` open what else is a sum: the same number by other parts, or a LayerNorm's variance. */
 
 /* A token's row of the matrix times √d_model, plus its position (Sections 3.4 and 3.5). */
 function embedded(model, side, id, place, name, changes) {
@@ -66,7 +66,21 @@ function normed(norm, x, sublayer, kept) {
         { key: "shifts", title: "the shifts of the LayerNorms", share: shift + dot(g, norm.bias) },
       ];
     },
+    views: [{ key: "variance", title: "The variance by whose root LayerNorm divides", opens: [variance(), ONE] }],
   };
+
+  /* The mean square of what differs from the mean: a sum over the same parts. */
+  function variance() {
+    const mean = sum.reduce((a, b) => a + b, 0) / sum.length;
+    const direction = Float64Array.from(sum, (value) => (value - mean) / sum.length);
+    const ofX = direction.map((value) => kept * value);
+    return {
+      title: "the variance in front of the LayerNorm",
+      value: [dot(direction, sum)],
+      code: "const variance = x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length;",
+      terms: () => [termOf(sublayer, direction), ...(x.key ? [termOf(x, ofX)] : x.terms(ofX))],
+    };
+  }
 }
 
 /* Wᵀg for `g.length` rows of a matrix, from a row on. */
@@ -174,7 +188,7 @@ function attended(attention, x, memory, changes, title) {
       const direction = other.map((value) => value / divisor);
       const terms = () => x.terms(transposed(matrix, width, direction, head * query.length));
       const code = `linear(this.${key}, x)`;
-      return { key, title: made, opens: [{ title: `${ofScore}, ${made}`, value, code, terms }, ONE] };
+      return { key, title: `The same number ${made}`, opens: [{ title: `${ofScore}, ${made}`, value, code, terms }, ONE] };
     };
     return {
       title: ofScore,

@@ -28,7 +28,7 @@ export function accountPanel(root, store, ask) {
     trail(shown, account, asked.keys, open);
     terms(shown, account, asked.keys, open);
     for (const { key, title } of account.views) {
-      button(shown, `The same number ${title}`, () => open([...asked.keys, key]));
+      button(shown, title, () => open([...asked.keys, key]));
     }
     make(shown, "p", { class: "hint" },
       `Sum − number: ${Math.abs(account.missing).toFixed(5)}. LayerNorm's divisions, the weights of attention and which units are above 0 are taken as computed.`);

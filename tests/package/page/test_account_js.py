@@ -105,7 +105,7 @@ def test_every_account_on_the_way_is_a_sum_without_a_rest(model, translator, cha
     assert len(found) > 150
     assert max(abs(each["missing"]) for each in found) < 1e-4
     kinds = {each["keys"][-1].rstrip("0123456789") for each in found if each["keys"]}
-    assert kinds >= {"h", "w", "s", "u", "embedding", "w_q", "w_k"}, kinds
+    assert kinds >= {"h", "w", "s", "u", "embedding", "w_q", "w_k", "variance"}, kinds
     source = (SOURCES / "transformer.js").read_text("utf-8")
     for each in found:
         assert each["code"] in source, each["title"]
