@@ -26,7 +26,7 @@ function start(stops, translator) {
     next.disabled = number === stops.length - 1;
     card.textContent = "";
     const [title, text, guesses, seen] = [...stops[number].children].map((part) => part.cloneNode(true));
-    where.textContent = title.firstChild.textContent.replace(/\d+/, `$& of ${stops.length}`);
+    where.textContent = title.firstChild.textContent.replace(/\d+/, `$&/${stops.length}`);
     text.classList.add("asked");
     card.append(text);
     delete root.dataset.guessed;

@@ -305,7 +305,7 @@ def test_the_tour_asks_sets_the_translator_and_goes_on(page, folder, tmp_path):
     (toured / "index.html").write_text(text, "utf-8")
     open_page(page, toured)
     card = page.locator(".tour")
-    assert "Stop 1 of 2: a" in card.inner_text()
+    assert "Stop 1/2: a" in card.inner_text()
     assert "Seen." not in card.inner_text()
     card.get_by_role("button", name="No").click()
     wait(page)
@@ -313,13 +313,13 @@ def test_the_tour_asks_sets_the_translator_and_goes_on(page, folder, tmp_path):
     assert "Seen." in card.inner_text()
     assert page.inner_text(".translation") in card.inner_text()
     page.keyboard.press("Enter")  # the next stop has the focus
-    assert "Stop 2 of 2: b" in card.inner_text()
+    assert "Stop 2/2: b" in card.inner_text()
     card.get_by_role("button", name="No").click()
     wait(page)
     assert "Right." in card.inner_text()
     assert page.get_by_label("without the positional encoding").is_checked()
     page.evaluate("location.hash = '#stop-1-a'")
-    page.get_by_text("Stop 1 of 2: a").wait_for()
+    page.get_by_text("Stop 1/2: a").wait_for()
     assert page.input_value("textarea") == "The man bites the dog."  # it stays
 
 
