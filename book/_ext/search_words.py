@@ -1,11 +1,12 @@
 """Let the search find Korean and Chinese words, which no spaces set apart.
 
 A Korean word carries its particle (마스크를), and Chinese writes without spaces. So the
-index holds every character and every pair of neighbours, and a query is looked up by its
-pairs: a page is found if it has them all. English words stay what they are in Sphinx.
+index holds every character and every pair of neighbours, and a query is looked up by
+its pairs: a page is found if it has them all. English words are Sphinx's.
 """
 
 import re
+from itertools import pairwise
 
 from sphinx.search.en import SearchEnglish
 
@@ -20,16 +21,18 @@ class SearchPairs(SearchEnglish):
     js_splitter_code = rf"""
 var splitQuery = (query) => {{
   const words = query.match(/[{RUN}]+|(?:(?![{RUN}])[\p{{L}}\p{{N}}_])+/gu) ?? [];
-  const pairs = (word) => Array.from({{ length: word.length - 1 }}, (_, i) => word.slice(i, i + 2));
-  return words.flatMap((word) => (word.length > 1 && /[{RUN}]/.test(word) ? pairs(word) : [word]));
+  const pairs = (word) => [...word].slice(1).map((next, i) => word[i] + next);
+  const isRun = (word) => word.length > 1 && /[{RUN}]/.test(word);
+  return words.flatMap((word) => (isRun(word) ? pairs(word) : [word]));
 }};
 """
 
     def split(self, input: str) -> list[str]:
+        """Return the characters and pairs of runs, and other words as they are."""
         found: list[str] = []
         for word in WORDS.finditer(input):
             run = word[1]
-            found += [*run, *map("".join, zip(run, run[1:]))] if run else [word[0]]  # noqa: B905
+            found += [*run, *map("".join, pairwise(run))] if run else [word[0]]
         return found
 
 
