@@ -24,7 +24,8 @@ TERM = re.compile(r"^### (.+)$", re.M)
 ENTRY = re.compile(
     r"(?P<name>.+)\n\n"
     r'<span lang="ko">(?P<korean>[^<]*[\uac00-\ud7a3][^<]*|ReLU|Adam)</span> · '
-    r'<span lang="zh-Hans">(?P<chinese>[^<]*[\u4e00-\u9fff][^<]*|Transformer)</span>'
+    r'<span lang="zh-Hans">(?P<chinese>[^<]*[\u4e00-\u9fff][^<]*|Transformer|softmax'
+    r"|Adam|FlashAttention|BLEU)</span>"
     r"\n\n(?P<sentence>[^.!?\n]+(?:\.\d[^.!?\n]*)*\.)\n\n"
     r"Paper: (?:[1-7](?:\.[1-5]){0,2}|Attention Visualizations|not in the paper) · "
     r"Chapter: \[.+\]\(\.\./notebooks/\w+\.ipynb\)\n"
