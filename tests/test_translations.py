@@ -1,5 +1,6 @@
 """Catalogues cover what the book says, and no translation falls out of step."""
 
+import re
 from types import SimpleNamespace
 
 import nbformat
@@ -11,6 +12,13 @@ from loading import load
 tool = load("tools/translations.py")
 editions = load("_ext/editions.py")
 CHAPTER = "03_2_1_scaled_dot_product_attention"
+CHAPTERS = (
+    CHAPTER,
+    "03_2_3_applications_of_attention_in_our_model",
+    "03_model_architecture",
+    "attention_visualizations",
+)
+"""The chapters of the evening path."""
 SENTENCE = (
     "The [query](glossary.md#query) and `key` of $d_k = 4$ give *soft*\n"
     "weights, see ![a plot](a.png), in 24 of the runs."
@@ -339,3 +347,25 @@ def test_a_page_without_a_translation_says_so():
 )
 def test_a_quotation_has_the_same_colour_in_every_edition(title, kind):
     assert tool.voice_class(title) == kind
+
+
+@pytest.mark.parametrize("language", tool.LANGUAGES)
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_notebook_of_an_edition_runs_the_same_code(language, name):
+    english = tool.documents()[name]
+    other = tool.notebook(language, name, "https://book.example/")
+    nbformat.validate(other)
+    assert len(other.cells) == len(english.cells)
+    for ours, theirs in zip(english.cells, other.cells, strict=True):
+        assert (ours.id, ours.cell_type) == (theirs.id, theirs.cell_type)
+        if ours.cell_type == "code":
+            title = tool.tool.TITLE
+            lines = [cell.source.split("\n") for cell in (ours, theirs)]
+            code = [[line for line in of if not line.startswith(title)] for of in lines]
+            assert code[0] == code[1]
+    text = "\n".join(
+        cell.source for cell in other.cells if cell.cell_type == "markdown"
+    )
+    assert re.search("[가-힣\u4e00-\u9fff]", text)
+    assert not re.search(r"\]\((?!https?://|#)", text)
+    assert "](https://book.example/book/glossary.html#" in text

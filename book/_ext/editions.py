@@ -142,6 +142,21 @@ def lead_to_others(app, pagename, templatename, context, doctree):
         context["body"] = f'<p class="not-translated">{_(lacks)}</p>\n{body}'
 
 
+def give_notebooks(app, exception):
+    """Let the pages' download buttons give the chapters in the edition's language."""
+    language = edition(app.config)
+    if exception or not language or app.builder.format != "html":
+        return
+    for page in app.config.external_site_map:
+        name = Path(page).name
+        if (
+            page.startswith("notebooks/")
+            and translations.path_of(language, name).exists()
+        ):
+            document = translations.notebook(language, name, app.config.html_baseurl)
+            nbformat.write(document, Path(app.outdir, "_sources", f"{page}.ipynb"))
+
+
 def setup(app):
     # After the table of contents is read, at 900.
     app.connect("config-inited", configure, priority=950)
@@ -150,6 +165,7 @@ def setup(app):
     app.connect("doctree-read", keep_anchors)
     # Before live figures are parted, at the default priority of 500.
     app.connect("source-read", translate, priority=400)
+    app.connect("build-finished", give_notebooks)
     # Before the theme renders the header, at 500.
     app.connect("html-page-context", lead_to_others, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

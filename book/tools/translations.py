@@ -84,6 +84,8 @@ KEPT = {
     "roles": ("myst_role", None),
 }
 """What a translation keeps, with the token and the attribute that hold it."""
+BESIDE = re.compile(r"\]\((?:\.\./(book/))?(\w+)\.(?:md|ipynb)")
+"""The beginning of a link from a notebook to another page of the book."""
 NUMBER = r"\d+(?:[.,]\d+)*"
 GLOSSARY = r"\[([^\]]+)\]\([^)]*glossary\.md#([^)]+)\)"
 HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -261,6 +263,26 @@ def translation(language: str, name: str) -> dict[str, str]:
     """Return what a chapter or page says in a language, as far as it is translated."""
     both = (read(path_of(language, stem)) for stem in (SHARED, name))
     return {text: new for part in both for text, new in usable(part).items()}
+
+
+def notebook(language: str, name: str, address: str) -> nbformat.NotebookNode:
+    """Return a chapter in a language, to be run anywhere.
+
+    Args:
+        address: Where the edition's pages are; links lead there, since a notebook that
+            has been downloaded has no others beside it.
+    """
+    words = translation(language, name)
+    document = transform(
+        documents()[name], lambda message, _: words.get(message, message)
+    )
+    for cell in document.cells:
+        if cell.cell_type == "markdown":
+            cell.source = BESIDE.sub(
+                lambda link: f"]({address}{link[1] or 'notebooks/'}{link[2]}.html",
+                cell.source,
+            )
+    return document
 
 
 def update(path: Path) -> None:
