@@ -228,6 +228,7 @@ def app(language, name="notebooks/page"):
     env = SimpleNamespace(metadata={name: {}}, found_docs={name})
     env.dependencies = {name: set()}
     env.note_dependency = env.dependencies[name].add
+    env.doc2path = lambda page, absolute: f"{page}.md"
     base = "https://book/" + ("" if language == "en" else f"{language}/")
     config = SimpleNamespace(
         language=tool.LANGUAGES.get(language, "en"), html_baseurl=base
@@ -335,6 +336,20 @@ def test_a_page_without_a_translation_says_so():
     note, body = context["body"].split("</p>\n")
     assert "not been translated" in note
     assert body.startswith('<div lang="en">')
+
+
+def test_a_translated_page_names_the_english_commit(monkeypatch):
+    page = "book/glossary"
+    context = {"metatags": "", "body": "<p>번역"}
+    editions.lead_to_others(app("ko", page), page, "page.html", context, None)
+    (version,) = re.findall(r">([0-9a-f]{7,})</a>", context["body"])
+    assert version == editions.commit("book/glossary.md")
+    monkeypatch.setenv("PATH", "")  # without git there is none to name
+    editions.commit.cache_clear()
+    context = {"metatags": "", "body": "<p>번역"}
+    editions.lead_to_others(app("ko", page), page, "page.html", context, None)
+    assert context["body"] == "<p>번역"
+    editions.commit.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ Headings alone are left to Sphinx, which keeps their English anchors: a link arr
 every edition. What is not translated shows English, and the page says so.
 """
 
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import translations
 
 words = cache(translations.translation)
+SOURCE = "https://github.com/transformer-lite/transformer-lite/blob/"
+
+
+@cache
+def commit(path):
+    """Return the last commit that changed a file; "" outside a repository."""
+    asked = ["git", "log", "-1", "--format=%h", "--", path]
+    try:
+        told = subprocess.run(
+            asked, cwd=translations.ROOT, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return told.stdout.strip()
 
 
 def edition(config):
@@ -135,6 +150,12 @@ def lead_to_others(app, pagename, templatename, context, doctree):
             f'href="{base}{folder}{pagename}.html"/>'
         )
     lacks = app.env.metadata[pagename].get("lacks")
+    source = str(app.env.doc2path(pagename, False))
+    if own and lacks != translations.NOT_YET and (version := commit(source)):
+        link = f'<a href="{SOURCE}{version}/{source}">{version}</a>'
+        context["body"] += (
+            f'<p class="made-from">{_(translations.MADE_FROM) % link}</p>\n'
+        )
     if lacks:
         body = context["body"]
         if lacks == translations.NOT_YET:

@@ -58,6 +58,7 @@ VOICES = {
 """The class of a quotation in bold, by the words that it begins with."""
 PARTLY = "Some of this page has not been translated yet and shows English."
 NOT_YET = "This page has not been translated yet and shows English."
+MADE_FROM = "Translated from the English of commit %s."
 INTERFACE = f"""
 Back to top|By|Close|Contents|Copyright|Download notebook file|Download source file
 Download this page|Fullscreen mode|Home|Launch interactive content|Launch on|Next
@@ -65,7 +66,8 @@ Link to this code|Link to this heading|Link to this image|Link to this table
 On this page|Open an issue|Open issue|Previous|Print to PDF|Repository|Search
 Search this book...|Show Source|Show the code|Site navigation|Skip to main content
 next|next page|Source repositories|Source repository|light/dark|previous|previous page
-%s hours|%s minutes|Languages|{PARTLY}|{NOT_YET}
+%s hours|%s minutes|Languages
+Version warning|{MADE_FROM}|{PARTLY}|{NOT_YET}
 """
 """What the theme and the extensions write on a page."""
 GENERATED = ("[Open in Colab](", tool.COURSE, "Paper: ", "[Stop ")
