@@ -1,10 +1,9 @@
 """What a page shows before its model is there is what the worker says of it."""
 
 import pytest
-from javascript import PAGE, run_javascript
+from javascript import run_javascript
 
 from transformer_lite import Translator
-from transformer_lite.page import SOURCES
 from transformer_lite.page.export import exported
 from transformer_lite.page.first_answer import first_answer
 
@@ -18,8 +17,7 @@ ANSWERS = """
 @pytest.mark.parametrize("name", ["tatoeba_en_de", "craft_parser"])
 def test_it_is_the_workers_answer_to_the_example(name):
     model = exported(name)
-    files = [*PAGE, SOURCES / "state.js"]
-    found, expected = run_javascript(ANSWERS, model, files), model["answer"]
+    found, expected = run_javascript(ANSWERS, model), model["answer"]
     assert len(found) == len(expected) > 5
     assert found[0] == expected[0]
     for one, other in zip(found[1:-1], expected[1:-1], strict=True):
