@@ -56,6 +56,17 @@ export function fromLink(hash, model) {
   }
 }
 
+/* The head that a link is about, as the explorer shows it: one in the account that is
+   open, else the last one that is off; null if the model has none such. */
+export function exploredOf(settings, asked, { config }) {
+  const keys = (asked?.keys ?? []).join("/");
+  const [, kind, layer, head] = /(encoder|decoder|cross)\.(\d+)\/h(\d+)/.exec(keys)
+    ?? /^(\w+)\.(\d+)\.(\d+)$/.exec(settings?.off.at(-1) ?? "") ?? [];
+  const map = ["encoder", "decoder", "cross"].indexOf(kind);
+  const isThere = map >= 0 && layer < config.num_layers && head < config.num_heads;
+  return isThere ? { map, layer: +layer, head: +head, query: null } : null;
+}
+
 /* What a link asks for, or null. */
 export function askedOf(hash, model) {
   const [place, id, other, ...keys] = (new URLSearchParams(hash.slice(1)).get("at") ?? "").split(",");

@@ -10,7 +10,7 @@ import { accountPanel } from "./account_panel.js";
 import { attention } from "./attention.js";
 import { button, make } from "./dom.js";
 import { experiments } from "./experiments.js";
-import { askedOf, fromLink, toLink } from "./link.js";
+import { askedOf, exploredOf, fromLink, toLink } from "./link.js";
 import { pieces } from "./pieces.js";
 import { pythonOf } from "./python.js";
 import { search } from "./search.js";
@@ -24,6 +24,7 @@ function start(root) {
   const address = URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" }));
   const worker = new Worker(address);
   let given = null; // what model.js holds, when it is here
+  let wanted; // the place in the output that a link is about
   let [request, began, timer] = [0, 0, 0];
 
   /* What the reader does comes here; `wait` milliseconds later the worker is asked. */
@@ -87,7 +88,8 @@ function start(root) {
       const before = old?.text === text ? old.output : null;
       const result = { ...data, text, before, pieces: answer.pieces, seconds };
       const last = result.steps.length - 1;
-      store.update({ answer: { ...answer, result }, result, place: Math.min(place, last) });
+      store.update({ answer: { ...answer, result }, result, place: Math.min(wanted ?? place, last) });
+      wanted = undefined;
     }
     if (data.account) store.update({ account: data.account });
     if (!data.done) return;
@@ -106,8 +108,11 @@ function start(root) {
   worker.onerror = ({ message }) => fail(`The page cannot compute here: ${message}.`);
 
   const linked = () => {
-    store.update({ asked: askedOf(location.hash, MODEL), account: null });
-    return fromLink(location.hash, MODEL);
+    const [asked, settings] = [askedOf(location.hash, MODEL), fromLink(location.hash, MODEL)];
+    const explored = exploredOf(settings, asked, MODEL) ?? store.state.explored;
+    store.update({ asked, account: null, explored });
+    wanted = asked?.place;
+    return settings;
   };
   const first = linked();
   if (first) change(first);

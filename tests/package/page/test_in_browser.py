@@ -323,6 +323,22 @@ def test_the_tour_asks_sets_the_translator_and_goes_on(page, folder, tmp_path):
     assert page.input_value("textarea") == "The man bites the dog."  # it stays
 
 
+def test_a_link_shows_the_piece_and_the_head_that_it_is_about(page, folder):
+    open_page(page, folder, f"#text={SENTENCE}&at=2,40,,cross.1,h4")
+    wait(page)
+    assert page.locator(".pieces [aria-checked='true']").count() == 1
+    assert page.locator(".pieces [role='radio']").nth(2).get_attribute(
+        "aria-checked"
+    ) == "true"  # fmt: skip
+    assert page.inner_text(".says").startswith("Layer 2, head 5: ")
+    page.evaluate(f"location.hash = '#text={SENTENCE}&off=encoder.0.6'")
+    page.wait_for_function(
+        "document.querySelector('.says').innerText.startsWith('Layer 1, head 7')"
+    )
+    page.evaluate(f"location.hash = '#text={SENTENCE}&at=0,40,,cross.99,h4'")
+    page.wait_for_selector(".account [role='alert']")  # and nothing else breaks
+
+
 def test_a_number_is_followed_down_to_the_words(page, folder):
     open_page(page, folder)
     translated(page, SENTENCE)
