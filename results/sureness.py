@@ -107,9 +107,9 @@ def train_on(model: Any, train: Sequence[Batch], smoothing: float, seed: int) ->
 
 
 def gain_of_smoothing(references: Sequence[str]) -> dict[str, Any]:
-    """Return the BLEU that ε = 0.1 gains on 0, and where 95 % of drawn test sets have it.
+    """Return the BLEU that ε = 0.1 gains on 0, and its range in 95 % of drawn sets.
 
-    Each drawn set takes the same captions for both, and the mean over the seeds. The
+    Each drawn set takes the same captions for both, and the mean of the seeds. The
     translations are those of the runs of Table 3.
     """
     bleu = bleu_of("de")

@@ -169,6 +169,19 @@ def two(first=almost_guessing, second=close_second):
     return lambda vocab: (first(vocab), second(vocab))
 
 
+def labels_in_place(scores, labels, epsilon, pad_id):
+    found = gradient(of_the_authors)(scores, labels, epsilon, pad_id)
+    labels.fill_(pad_id)
+    return found
+
+
+def by_functional_grad(scores, labels, epsilon, pad_id):
+    with torch.inference_mode(False):
+        return torch.func.grad(
+            lambda s: label_smoothed_loss(s, labels.clone(), epsilon, pad_id).loss
+        )(scores.clone())
+
+
 # fmt: off
 WRONG = {
     "check_dropout": {
@@ -212,6 +225,8 @@ WRONG = {
         "by backward, in the normal mode": by_backward_in_normal_mode,
         "a softmax that overflows": by_exp,
         "in place": in_place,
+        "labels in place": labels_in_place,
+        "by torch.func": by_functional_grad,
         "padding counts": gradient(of_the_authors, real=lambda labels, pad_id: torch.ones_like(labels)),
         "padding is always 0": gradient(of_the_authors, real=lambda labels, pad_id: labels != 0),
         "over all words, as in PyTorch": gradient(of_pytorch),

@@ -33,11 +33,13 @@ def of_logs(curves, place):
 # fmt: off
 WRONG = {
     "check_fewer_parameters": {
-        "attention to the encoder forgotten": lambda: 12 * 2 * 512 * 256,
-        "queries alone": lambda: 18 * 512 * 256,
-        "values and outputs, too": lambda: 18 * 4 * 512 * 256,
-        "what is left": lambda: 18 * 2 * 512 * 256 * 16 // 8,
-        "nothing": lambda: None,
+        "attention to the encoder forgotten": lambda heads, d_k: 12 * 2 * 512 * (512 - heads * d_k),
+        "queries alone": lambda heads, d_k: 18 * 512 * (512 - heads * d_k),
+        "values and outputs, too": lambda heads, d_k: 18 * 4 * 512 * (512 - heads * d_k),
+        "what is left": lambda heads, d_k: 18 * 2 * 512 * heads * d_k,
+        "eight heads": lambda heads, d_k: 18 * 2 * 512 * (512 - 8 * 2 * d_k),
+        "a number": lambda heads, d_k: 18 * 2 * 512 * 256,
+        "nothing": lambda heads, d_k: None,
     },
     "check_standings": {
         "the mean of perplexities": standings(mean),
