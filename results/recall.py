@@ -155,12 +155,20 @@ def trainings(part: str) -> dict[str, Any]:
     }
 
 
+def has_learned(runs: list[dict[str, Any]]) -> bool:
+    """Return whether any seed has learned."""
+    return any(run["right"] >= LEARNED for run in runs)
+
+
 PARTS = [f"{name}/{of}" for name in LAYERS for of in (*DISTANCES, "near")]
 PARTS.append("one_network")
 
 
 def main() -> None:
-    """Train all parts, or those named; those that one commit has made stay."""
+    """Train all parts, or those named; those that one commit has made stay.
+
+    Where no seed has learned at a distance, longer ones are not tried.
+    """
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result |= {"learned": LEARNED, "max_steps": STEPS}
     result |= {"runs": {name: {} for name in LAYERS}, "near": {}, "one_network": {}}
@@ -169,6 +177,9 @@ def main() -> None:
         if before["commit"] == result["commit"]:
             result = before
     for part in sys.argv[1:] or PARTS:
+        shorter = result["runs"].get(part.partition("/")[0], {}).values()
+        if not part.endswith("/near") and not all(map(has_learned, shorter)):
+            continue
         found = trainings(part)
         print(part, found, flush=True)
         if part == "one_network":
