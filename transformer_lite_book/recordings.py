@@ -41,6 +41,8 @@ GRAMMAR = FOLDER / "grammar.json"
 """Written by results/grammar.py."""
 LIKELIEST = FOLDER / "likeliest.json"
 """Written by results/likeliest.py."""
+SURENESS = FOLDER / "sureness.json"
+"""Written by results/sureness.py."""
 RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
 GPU = FOLDER / "gpu.json"
@@ -106,6 +108,15 @@ def scores_without_heads() -> dict[str, Any]:
 def encoders_without_sums() -> dict[str, dict[str, Any]]:
     """Return own share and BLEU of a translator, by how its encoder is changed."""
     return json.loads(WITHOUT_SUMS.read_text(encoding="utf-8"))["encoders"]
+
+
+def sureness() -> dict[str, Any]:
+    """Return perplexity and accuracy of a translator that is more or less sure.
+
+    "divided" has them by what its scores were divided by, "trained_on" by ε, one for
+    each seed, after some more steps from the same weights.
+    """
+    return json.loads(SURENESS.read_text(encoding="utf-8"))
 
 
 def runs_that_differ() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from unchecked import unchecked
 from results import recall
 from results.likeliest import Output, likeliest
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
+from results.sureness import DIVISORS, divided, sureness, train_on
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
 from transformer_lite.config import BASE, BIG
@@ -67,6 +68,30 @@ def test_averaging_makes_tokens_alike_and_without_x_no_caption_is_translated():
     assert max(one["bleu"] for name, one in stored.items() if "without" in name) < 5
     assert 15 < stored["with x, no averaging"]["bleu"] < stored["as trained"]["bleu"]
     assert stored["as trained"]["bleu"] > 30
+
+
+def test_divided_scores_change_how_sure_a_model_is_and_no_choice():
+    model = next(iter(toy_models().values()))
+    batch = toy_batch([*islice(pronoun_pairs(), 20)], toy_words())
+    found = {}
+    for by in (0.5, 1.0, 2.0):
+        with divided(model, by):
+            found[by] = sureness(model, [batch])
+    assert len({one["accuracy"] for one in found.values()}) == 1
+    assert found[0.5]["top"] > found[1.0]["top"] > found[2.0]["top"]
+    assert sureness(model, [batch]) == found[1.0]
+    train_on(model, [batch] * 5, 0.4, seed=1)
+    assert sureness(model, [batch])["top"] < found[1.0]["top"]
+
+
+def test_a_smoothed_translator_is_less_sure_and_not_less_often_right():
+    stored = recordings.sureness()
+    assert [*stored["divided"]] == [str(by) for by in DIVISORS]
+    assert stored["divided"]["1.5"]["perplexity"] > 10
+    plain, smoothed = stored["trained_on"].values()
+    assert len(plain) == len(smoothed)
+    for one, other in zip(plain, smoothed, strict=True):
+        assert one["above_99"] > 10 * other["above_99"]
 
 
 @pytest.mark.parametrize("way", WAYS)

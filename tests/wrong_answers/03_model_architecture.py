@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from transformer_lite.masks import padding_mask
+from transformer_lite.masks import causal_mask, padding_mask
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, PAD
 
@@ -62,13 +62,21 @@ def all_places_at_once(model, src, steps):
     return model(src, ids).argmax(-1)
 
 
-def same(width):
-    """A rule that asks for equality of a width of either."""
-    return lambda left, right: width(left) == width(right)
+def one_stack(change=lambda mask, n: mask, real=lambda real: real):
+    """A mask that is right but for one change; n is the source's length."""
+
+    def candidate(src, tgt):
+        both = torch.cat([src, tgt], dim=1)
+        mask = causal_mask(both.size(1))
+        mask[:, : src.size(1)] = True
+        return change(mask, src.size(1)) & real(padding_mask(both, PAD))
+
+    return candidate
 
 
-def width_of_heads(c):
-    return c.d_k or c.d_model // c.num_heads
+def without_source(mask, n):
+    mask[n:, :n] = False
+    return mask
 
 
 # fmt: off
@@ -103,20 +111,20 @@ WRONG = {
         "the source's last piece hidden in every row": search(decoder_mask=lambda mask: mask & F.pad(mask, (-1, 1))),
         "EOS for ever after EOS": search(taken=eos_for_ever),
     },
-    "check_pair": {
-        "none": lambda left, right: None,
-        "an unknown name": lambda left, right: left.no_such_size,
-        "always": lambda left, right: True,
-        "all settings": lambda left, right: left == right,
-        "layers, too": same(lambda c: (c.d_model, c.num_layers)),
-        "heads, too": same(lambda c: (c.d_model, c.num_heads)),
-        "inner width, too": same(lambda c: (c.d_model, c.d_ff)),
-        "d_k, too": same(lambda c: (c.d_model, c.d_k)),
-        "d_v, too": same(lambda c: (c.d_model, c.d_v)),
-        "positions, too": same(lambda c: (c.d_model, c.positions)),
-        "width of a head": same(width_of_heads),
-        "width of all heads": same(lambda c: c.num_heads * (c.d_v or c.d_model // c.num_heads)),
-        "the decoder at least as wide": lambda one, two: one.d_model <= two.d_model,
+    "check_mask": {
+        "none": lambda src, tgt: None,
+        "an unknown name": lambda src, tgt: src.no_such_mask,
+        "no axis for heads": lambda src, tgt: one_stack()(src, tgt)[:, 0],
+        "numbers": lambda src, tgt: one_stack()(src, tgt).long(),
+        "causal": one_stack(lambda mask, n: mask.tril()),
+        "open everywhere": one_stack(lambda mask, n: mask | True),
+        "transposed": one_stack(lambda mask, n: mask.T),
+        "inverted": lambda src, tgt: ~one_stack()(src, tgt),
+        "not itself": one_stack(lambda mask, n: mask & ~torch.eye(len(mask)).bool()),
+        "the target without the source": one_stack(without_source),
+        "the next target token, too": one_stack(lambda mask, n: mask | torch.ones_like(mask).tril(1)),
+        "padding read": one_stack(real=lambda real: real | True),
+        "the first pair's padding": one_stack(real=lambda real: real[:1].expand_as(real)),
     },
 }
 # fmt: on

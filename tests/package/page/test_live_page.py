@@ -189,8 +189,16 @@ def test_less_of_x(stops, follow):
 
 
 def test_one_number(stops):
-    _, _, (shown,) = stops[9]
-    assert shown["output"] in stops[9][0]
+    text, _, (shown,) = stops[9]
+    assert shown["output"] in text
+    translator = Translator.load(MODEL, device="cpu")
+    unit, values = 260, []
+    translator.model.decoder.layers[2].feed_forward.w_1.register_forward_hook(
+        lambda module, inputs, output: values.append(output[..., unit].max().item())
+    )
+    links = re.findall(r"#text=([^&\"]+)", TEXT)
+    translator.translate(sorted({link.replace("+", " ") for link in links}))
+    assert f"it is at most {max(values):.1f}" in text
 
 
 def test_a_trial_of_the_account(stops, follow):
@@ -201,6 +209,18 @@ def test_a_trial_of_the_account(stops, follow):
     lead, _, head = (f"{each['value']:.2f}" for each in found["account"]["trail"])
     assert lead == head == "0.63"
     assert "gives 0.63 to this lead" in text
+    dog, at = "A dog runs on the beach.", "2,4095,2574"
+    on, off = follow(changed(dog, at=at), changed(dog, at=at, off="cross.2.7"))
+    left = off["account"]["trail"][0]["value"]
+    network = "the feed-forward network of decoder layer 3"
+    before, after = (
+        each["share"]
+        for found in (on, off)
+        for each in found["account"]["terms"]
+        if each["title"] == network
+    )
+    for said in (f"fallen to {left:.2f}", f"from {before:.2f} to {after:.2f}"):
+        assert said.replace("-", "−") in text
 
 
 def test_a_wider_search(stops):

@@ -1,0 +1,181 @@
+"""Make a trained translator more or less sure, and count what it still gets right.
+
+Once its scores are divided by a number, which changes no greedy choice. And once it is
+trained on from the same weights, on the same batches, with and without label smoothing.
+Last, how far the BLEU that smoothing gains in Table 3 depends on the captions.
+
+python -m results.sureness
+"""
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from results.interventions import GREEDY, german_bleu, pairs_of
+from results.provenance import ROOT, conditions, require_clean
+from results.storage import read_lines, write_json
+from transformer_lite import Translator
+from transformer_lite.batching import Batch
+from transformer_lite.config import SearchConfig
+from transformer_lite.inference.scores import bleu_of
+from transformer_lite.loss import label_smoothed_loss
+from transformer_lite.tokenizer import PAD
+from transformer_lite_book.recordings import SURENESS
+
+MODEL, CORPUS, SPLIT = "multi30k_en_de", "multi30k", "valid"
+TRAIN_PAIRS, VALID_PAIRS = 29_000, 1_014
+DIVISORS = (0.5, 0.8, 1.0, 1.5)
+"""What all scores are divided by, before the softmax."""
+BEAM = SearchConfig(beam_size=4)
+STEPS, PAIRS_OF_STEP, RATE = 120, 32, 5e-4
+"""How the model is trained on; the rate falls from RATE to 0."""
+SMOOTHINGS, SEEDS = (0.0, 0.1), (1, 2)
+DRAWN_SETS = 2_000
+"""How many test sets are drawn from the captions."""
+
+
+def batches(
+    tokenizer: Any, split: str, chosen: Sequence[int], size: int
+) -> Iterator[Batch]:
+    """Yield these pairs of a split in batches of about equal length."""
+    pairs = zip(*pairs_of(CORPUS, split, TRAIN_PAIRS), strict=True)
+    ids = [[tokenizer.encode(text) for text in pair] for pair in pairs]
+    by_length = sorted(chosen, key=lambda place: len(ids[place][1]))
+    for first in range(0, len(by_length), size):
+        sources, targets = zip(
+            *(ids[place] for place in by_length[first : first + size]), strict=True
+        )
+        yield Batch.from_ids(sources, targets)
+
+
+@contextmanager
+def divided(model: Any, by: float) -> Iterator[None]:
+    """Divide all scores of a model by a number inside the block."""
+    embedding = model.decoder.embedding
+    scores_of = embedding.logits
+    with patch.object(embedding, "logits", lambda x: scores_of(x) / by):
+        yield
+
+
+@torch.inference_mode()
+def sureness(model: Any, valid: Sequence[Batch]) -> dict[str, float]:
+    """Return a model's perplexity and accuracy on batches, and how sure it is.
+
+    "top" is the mean of the highest probability, "above_99" the share of tokens at
+    which it is above 0.99.
+    """
+    model.eval()
+    tops: list[Tensor] = []
+    hits, nll = [], 0.0
+    for batch in valid:
+        is_real = batch.labels != PAD
+        probabilities = model(batch.src_ids, batch.tgt_input)[is_real].softmax(dim=-1)
+        labels = batch.labels[is_real]
+        nll -= probabilities.gather(1, labels[:, None]).log().double().sum().item()
+        top, chosen = probabilities.max(dim=-1)
+        tops.append(top)
+        hits.append(chosen == labels)
+    top = torch.cat(tops)
+    return {
+        "perplexity": round(math.exp(nll / len(top)), 3),
+        "accuracy": round(torch.cat(hits).double().mean().item(), 4),
+        "top": round(top.mean().item(), 3),
+        "above_99": round((top > 0.99).double().mean().item(), 3),
+    }
+
+
+def train_on(model: Any, train: Sequence[Batch], smoothing: float, seed: int) -> None:
+    """Train a model for one step on each batch."""
+    model.train()
+    torch.manual_seed(seed)  # of the dropout
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    for step, batch in enumerate(train):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * (1 - step / len(train))
+        logits = model(batch.src_ids, batch.tgt_input)
+        sums = label_smoothed_loss(logits, batch.labels, smoothing, PAD)
+        optimizer.zero_grad()
+        (sums.loss / sums.tokens).backward()
+        optimizer.step()
+
+
+def gain_of_smoothing(references: Sequence[str]) -> dict[str, Any]:
+    """Return the BLEU that ε = 0.1 gains on 0, and where 95 % of drawn test sets have it.
+
+    Each drawn set takes the same captions for both, and the mean over the seeds. The
+    translations are those of the runs of Table 3.
+    """
+    bleu = bleu_of("de")
+    counts = {  # for each run, a row of BLEU's counts for each caption
+        (row, seed): np.array(
+            bleu._extract_corpus_statistics(
+                read_lines(ROOT / f"results/table_3_longer/{row}-{seed}.valid.txt.gz"),
+                [references],
+            )
+        )
+        for row in ("D3", "base")
+        for seed in SEEDS
+    }
+
+    def gain(chosen: Any) -> float:
+        found = {
+            run: bleu._compute_score_from_stats(rows[chosen].sum(axis=0).tolist()).score
+            for run, rows in counts.items()
+        }
+        gains = [found["base", seed] - found["D3", seed] for seed in SEEDS]
+        return sum(gains) / len(gains)
+
+    generator, number = np.random.default_rng(0), len(references)
+    drawn = [gain(generator.integers(number, size=number)) for _ in range(DRAWN_SETS)]
+    interval = np.quantile(drawn, [0.025, 0.975]).round(2).tolist()
+    return {
+        "sets": DRAWN_SETS,
+        "gain": round(gain(np.arange(number)), 2),
+        "interval": interval,
+    }
+
+
+def main() -> None:
+    """Divide the scores, train on, draw test sets, and write down what each gives."""
+    translator = Translator.load(MODEL, device="cpu")
+    model, tokenizer = translator.model, translator.tokenizer
+    sources, references = pairs_of(CORPUS, SPLIT, VALID_PAIRS)
+    valid = list(batches(tokenizer, SPLIT, range(VALID_PAIRS), 64))
+    result: dict[str, Any] = {"model": MODEL, "split": SPLIT, "pairs": VALID_PAIRS}
+    result |= {"steps": STEPS, "pairs_of_step": PAIRS_OF_STEP, "rate": RATE}
+    result |= {"commit": require_clean(), **conditions()}
+    result |= {"divided": {}, "trained_on": {}}
+    for by in DIVISORS:
+        with divided(model, by):
+            found = sureness(model, valid)
+            for name, search in (("greedy", GREEDY), ("beam", BEAM)):
+                outputs = translator.translate(sources, search)
+                found[f"{name}_bleu"] = german_bleu(outputs, references)
+        result["divided"][str(by)] = found
+        print(by, found, flush=True)
+        write_json(SURENESS, result)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    for seed in SEEDS:
+        chosen = random.Random(seed).sample(range(TRAIN_PAIRS), STEPS * PAIRS_OF_STEP)
+        train = list(batches(tokenizer, "train", chosen, PAIRS_OF_STEP))
+        random.Random(seed).shuffle(train)
+        for smoothing in SMOOTHINGS:
+            model.load_state_dict(start)
+            train_on(model, train, smoothing, seed)
+            runs = result["trained_on"].setdefault(str(smoothing), [])
+            runs.append(sureness(model, valid))
+            print(seed, smoothing, runs[-1], flush=True)
+            write_json(SURENESS, result)
+    result["smoothing"] = gain_of_smoothing(references)
+    write_json(SURENESS, result)
+
+
+if __name__ == "__main__":
+    main()
