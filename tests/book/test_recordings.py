@@ -247,13 +247,18 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
 
 def test_recall_needs_more_steps_along_a_longer_path():
     stored = recordings.recall_runs()
-    for name, runs in [*stored["runs"].items(), ("near", stored["near"])]:
-        assert len(runs) == (4 if name == "near" else 5)
+    parts = [*stored["runs"].values(), stored["near"], stored["one_network"]]
+    for runs in parts:
         for of in runs.values():
-            assert len(of) == 3
+            assert len(of) == len(recall.SEEDS)
             for one in of:
-                is_early = one["steps"] < stored["max_steps"]
-                assert not is_early or one["right"] >= stored["learned"]
+                has_learned = one["right"] >= stored["learned"]
+                assert has_learned or one["steps"] == stored["max_steps"]
+                assert not (has_learned and one["missed"])
+    for runs in stored["runs"].values():
+        for of in [*runs.values()][:-1]:  # a longer distance was tried
+            assert recall.has_learned(of)
+    assert [*map(int, stored["one_network"])] == [*range(1, recall.ONE_NETWORK + 1)]
     steps = [
         min(one["steps"] for one in of) for of in stored["runs"]["recurrence"].values()
     ]
