@@ -208,6 +208,11 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
         assert one["length_ratio"] > other["length_ratio"]
     captions = stored["captions"]
     assert {len(column) for column in captions.values()} == {1000}
+    translated = sum(captions["translation"]) / 1000
+    assert translated == pytest.approx(ways["beam 4"]["log_prob"], abs=0.01)
+    without = stored["without_empty"]
+    assert without["beam 4"]["length_ratio"] > without["likeliest"]["length_ratio"]
+    assert without["likeliest"]["empty"] == 0
     less_likely = sum(
         likely < max(empty, human) - 0.02
         for likely, empty, human in zip(
