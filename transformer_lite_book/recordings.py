@@ -41,6 +41,8 @@ GRAMMAR = FOLDER / "grammar.json"
 """Written by results/grammar.py."""
 LIKELIEST = FOLDER / "likeliest.json"
 """Written by results/likeliest.py."""
+WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
+"""Written by results/without_smoothing.py."""
 RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
 GPU = FOLDER / "gpu.json"
@@ -151,6 +153,16 @@ def likeliest_outputs() -> dict[str, Any]:
     the captions whose likeliest output is not empty.
     """
     return json.loads(LIKELIEST.read_text(encoding="utf-8"))
+
+
+def runs_without_smoothing() -> list[dict[str, Any]]:
+    """Return what a few steps with and without label smoothing make of a translator.
+
+    Each run has its "seed" and "smoothing", the mean log-probabilities of the "empty"
+    output and of its own "translation" by a beam of 4 without a length penalty, how
+    often "empty_is_likelier", and the translations' "bleu".
+    """
+    return json.loads(WITHOUT_SMOOTHING.read_text(encoding="utf-8"))["runs"]
 
 
 def recall_runs() -> dict[str, Any]:
