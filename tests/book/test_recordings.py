@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from itertools import combinations, islice, pairwise
+from itertools import combinations, groupby, islice, pairwise
 
 import pytest
 import torch
@@ -223,6 +223,17 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
         )
     )
     assert less_likely == stored["gave_up"] == 1  # there the best of the beams stands
+
+
+def test_without_smoothing_the_empty_output_is_less_likely():
+    runs = recordings.runs_without_smoothing()
+    by_seed = groupby(runs, key=lambda run: run["seed"])
+    for with_it, without in (list(of_seed) for _, of_seed in by_seed):
+        if with_it["smoothing"] == 0:
+            with_it, without = without, with_it
+        assert (with_it["smoothing"], without["smoothing"]) == (0.1, 0)
+        assert without["empty"] < with_it["empty"] - 1
+        assert without["empty_is_likelier"] < with_it["empty_is_likelier"]
 
 
 def test_recall_needs_more_steps_along_a_longer_path():
