@@ -92,6 +92,22 @@ def scores_of(
     }
 
 
+def without_empty(
+    translator: Translator,
+    found: dict[str, list[Output]],
+    exact: Sequence[Output],
+    references: Sequence[str],
+) -> dict[str, Any]:
+    """Score a beam of 4 and the likeliest outputs where the likeliest is not empty."""
+    kept = [i for i, output in enumerate(exact) if output.ids]
+    return {
+        name: scores_of(
+            translator, [outputs[i] for i in kept], [references[i] for i in kept]
+        )
+        for name, outputs in (("beam 4", found["beam 4"]), ("likeliest", exact))
+    }
+
+
 def output_of(hypothesis: Hypothesis) -> Output:
     """Return what a search found in the form of this module."""
     return Output(hypothesis.log_prob, hypothesis.ids)
@@ -129,12 +145,14 @@ def main() -> None:
                 "tokens": len(target) + 1,
                 "reference": round(after.sum().item(), 2),
                 "empty": round(rows[0, EOS].item(), 2),
+                "translation": round(found["beam 4"][i].log_prob, 2),
                 "likeliest": round(exact[-1].log_prob, 2),
             }
         )
         if i % 50 == 0:
             print(i, gave_up, sum(not output.ids for output in exact), flush=True)
     result["ways"]["likeliest"] = scores_of(translator, exact, references)
+    result["without_empty"] = without_empty(translator, found, exact, references)
     result["gave_up"] = gave_up
     result["is_likeliest"] = {
         name: sum(a.ids == b.ids for a, b in zip(outputs, exact, strict=True))

@@ -43,6 +43,8 @@ LIKELIEST = FOLDER / "likeliest.json"
 """Written by results/likeliest.py."""
 SURENESS = FOLDER / "sureness.json"
 """Written by results/sureness.py."""
+WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
+"""Written by results/without_smoothing.py."""
 RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
 GPU = FOLDER / "gpu.json"
@@ -157,9 +159,21 @@ def likeliest_outputs() -> dict[str, Any]:
     "ways" has the scores of each search on the same captions; "likeliest" went through
     all outputs, and "gave_up" on so many captions. "is_likeliest" counts how often a
     beam finds the same. "captions" has for each the tokens of its reference, and the
-    log-probabilities of the reference, of the empty and of the likeliest output.
+    log-probabilities of the reference, of the empty output, of the translation by a
+    beam of 4, and of the likeliest output. "without_empty" has two searches' scores on
+    the captions whose likeliest output is not empty.
     """
     return json.loads(LIKELIEST.read_text(encoding="utf-8"))
+
+
+def runs_without_smoothing() -> list[dict[str, Any]]:
+    """Return what a few steps with and without label smoothing make of a translator.
+
+    Each run has its "seed" and "smoothing", the mean log-probabilities of the "empty"
+    output and of its own "translation" by a beam of 4 without a length penalty, how
+    often "empty_is_likelier", and the translations' "bleu".
+    """
+    return json.loads(WITHOUT_SMOOTHING.read_text(encoding="utf-8"))["runs"]
 
 
 def recall_runs() -> dict[str, Any]:

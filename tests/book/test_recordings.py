@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from itertools import combinations, islice, pairwise
+from itertools import combinations, groupby, islice, pairwise
 
 import pytest
 import torch
@@ -233,6 +233,11 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
         assert one["length_ratio"] > other["length_ratio"]
     captions = stored["captions"]
     assert {len(column) for column in captions.values()} == {1000}
+    translated = sum(captions["translation"]) / 1000
+    assert translated == pytest.approx(ways["beam 4"]["log_prob"], abs=0.01)
+    without = stored["without_empty"]
+    assert without["beam 4"]["length_ratio"] > without["likeliest"]["length_ratio"]
+    assert without["likeliest"]["empty"] == 0
     less_likely = sum(
         likely < max(empty, human) - 0.02
         for likely, empty, human in zip(
@@ -243,6 +248,17 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
         )
     )
     assert less_likely == stored["gave_up"] == 1  # there the best of the beams stands
+
+
+def test_without_smoothing_the_empty_output_is_less_likely():
+    runs = recordings.runs_without_smoothing()
+    by_seed = groupby(runs, key=lambda run: run["seed"])
+    for with_it, without in (list(of_seed) for _, of_seed in by_seed):
+        if with_it["smoothing"] == 0:
+            with_it, without = without, with_it
+        assert (with_it["smoothing"], without["smoothing"]) == (0.1, 0)
+        assert without["empty"] < with_it["empty"] - 1
+        assert without["empty_is_likelier"] < with_it["empty_is_likelier"]
 
 
 def test_recall_needs_more_steps_along_a_longer_path():
