@@ -63,6 +63,53 @@ def sign_only(weights, gradient, state, rate, betas, eps, decay):
     return weights * (1 - rate * decay) - rate * gradient.sign()
 
 
+def rate_in_the_average(weights, gradient, state, rate, betas, eps, decay):
+    """Averages the steps, each at its own rate, instead of the gradients."""
+    (b1, b2), t = betas, state.get("t", 0) + 1
+    m = b1 * state.get("m", 0.0) + (1 - b1) * rate * gradient
+    v = b2 * state.get("v", 0.0) + (1 - b2) * gradient**2
+    state.update(t=t, m=m, v=v)
+    return weights * (1 - rate * decay) - m / (1 - b1**t) / (
+        (v / (1 - b2**t)).sqrt() + eps
+    )
+
+
+def first_rate(weights, gradient, state, rate, *constants):
+    return adamw((weights, gradient, state, state.setdefault("rate", rate), *constants))
+
+
+def own_weights(weights, gradient, state, *constants):
+    """Keeps the weights, and ignores those it is given."""
+    weights = state.get("weights", weights)
+    state["weights"] = adamw((weights, gradient, state, *constants))
+    return state["weights"]
+
+
+def by_shape():
+    """Keeps what the next step needs in a dictionary of its own."""
+    kept = {}
+
+    def step(weights, gradient, state, rate, betas, eps, decay):
+        if not state:  # a new optimizer
+            state["begun"] = True
+            kept.setdefault(weights.shape, {}).clear()
+        memory = kept[weights.shape]
+        return adamw((weights, gradient, memory, rate, betas, eps, decay))
+
+    return step
+
+
+def average_in_place(weights, gradient, state, rate, betas, eps, decay):
+    """Right numbers, but the average takes the gradient's place."""
+    (b1, b2), t = betas, state.get("t", 0) + 1
+    v = b2 * state.get("v", 0.0) + (1 - b2) * gradient**2
+    m = gradient.mul_(1 - b1).add_(b1 * state.get("m", torch.zeros(())))
+    state.update(t=t, m=m.clone(), v=v)
+    return weights * (1 - rate * decay) - rate * m / (1 - b1**t) / (
+        (v / (1 - b2**t)).sqrt() + eps
+    )
+
+
 def flat(tensors):
     return torch.cat([tensor.flatten() for tensor in tensors])
 
@@ -75,6 +122,28 @@ def counted(one, other, used):
 
 def both(one, other):
     return (one != 0) & (other != 0)
+
+
+def by_product(one, other):
+    products = flat(one) * flat(other)
+    return (products > 0).sum() / (products != 0).sum()
+
+
+def squeezed(one, other):
+    one, other = (torch.cat([g.squeeze() for g in side]) for side in (one, other))
+    return counted([one], [other], both)
+
+
+def flattened_once(one, other):
+    """Takes every tensor for a vector or a matrix."""
+    one, other = (
+        [g.flatten(-2) if g.dim() > 1 else g for g in s] for s in (one, other)
+    )
+    return counted([torch.cat(one)], [torch.cat(other)], both)
+
+
+def signs_in_place(one, other):
+    return counted([a.sign_() for a in one], [b.sign_() for b in other], both)
 
 
 def mean_of_shares(one, other):
@@ -90,6 +159,10 @@ WRONG = {
         "the first gradient's zeros alone": lambda one, other: counted(one, other, lambda a, b: a != 0),
         "the mean of the tensors' shares": mean_of_shares,
         "the first tensor": lambda one, other: counted(one[:1], other[:1], both),
+        "the sign of the product": by_product,
+        "squeezed": squeezed,
+        "no tensor of three axes": flattened_once,
+        "in place": signs_in_place,
         "tiny gradients left out": lambda one, other: counted(one, other, lambda a, b: (a.abs() > 1e-6) & (b.abs() > 1e-6)),
         "signs that differ": lambda one, other: 1 - counted(one, other, both),
         "a cosine": lambda one, other: torch.nn.functional.cosine_similarity(flat(one), flat(other), 0).item(),
@@ -110,6 +183,11 @@ WRONG = {
         "a single number": lambda *given: torch.zeros(()),
         "no tensor": lambda weights, *others: weights.tolist(),
         "decay after the step": but(late=True),
+        "the rate in the average": rate_in_the_average,
+        "the first step's rate": first_rate,
+        "weights of its own": own_weights,
+        "one memory for all weights of a shape": by_shape(),
+        "the average takes the gradient's place": average_in_place,
         "forgets its state": lambda *given: adamw((*given[:2], {}, *given[3:])),
     },
 }

@@ -28,6 +28,42 @@ def allowed_by(left_only=True, label=True, empty=True, outermost=True):
     return candidate
 
 
+def words_by(is_word):
+    """The rules, for answers that tell words from brackets in another way."""
+
+    def candidate(tokens, words, labels):
+        stack, left = [], list(words)
+        for token in tokens:
+            if is_word(token):
+                left.pop(0)
+            elif token[0] == "(":
+                stack.append(token[1:])
+            else:
+                stack.pop()
+        allowed = set()
+        if left and (stack or not tokens):
+            allowed |= {f"({name}" for name in labels}
+        if left and stack:
+            allowed.add(left[0])
+        is_empty = bool(tokens) and tokens[-1][0] == "("
+        if stack and not is_empty and (len(stack) > 1 or not left):
+            allowed.add(f"){stack[-1]}")
+        return allowed
+
+    return candidate
+
+
+def not_at_depth(*depths):
+    """Forbids new phrases while so many are open."""
+
+    def candidate(tokens, words, labels):
+        allowed = allowed_by()(tokens, words, labels)
+        deep = sum({"(": 1, ")": -1}.get(token[0], 0) for token in tokens)
+        return {one for one in allowed if one[0] != "(" or deep not in depths}
+
+    return candidate
+
+
 def with_limit(in_a_row=200, most=200):
     """A rule that lets so many brackets open, one after the other or in all."""
 
@@ -87,6 +123,10 @@ WRONG = {
         "begins a second tree": lambda tokens, words, labels: (
             allowed_by()(tokens, words, labels) or {f"({name}" for name in labels}
         ),
+        "words have only letters": words_by(str.isalpha),
+        "words have only small letters": words_by(str.islower),
+        "no phrases at depths 5 to 8": not_at_depth(5, 6, 7, 8),
+        "no phrases at depth 11": not_at_depth(11),
         "keeps the limit of eight": with_limit(in_a_row=8),
         "lets 13 open in a row": with_limit(in_a_row=13),
         "keeps the limit of 149": with_limit(most=149),
