@@ -32,5 +32,13 @@ WRONG = {
         "the pair turned round": lambda first, second: (second[0] * first[1] + second[1], first[0] * second[0]),
         "one number": lambda first, second: first[0] * second[0],
     },
+    "check_slower": {
+        "the other way round": lambda batch, t, r, other: t(other, batch, 64) / t(r, batch, 64),
+        "a difference": lambda batch, t, r, other: t(r, batch, 64) - t(other, batch, 64),
+        "batch and length exchanged": lambda batch, t, r, other: t(r, 64, batch) / t(other, 64, batch),
+        "always one sentence": lambda batch, t, r, other: t(r, 1, 64) / t(other, 1, 64),
+        "as many tokens in all": lambda batch, t, r, other: t(r, batch, 64 // batch) / t(other, batch, 64 // batch),
+        "the time alone": lambda batch, t, r, other: t(r, batch, 64),
+    },
 }
 # fmt: on
