@@ -2,7 +2,8 @@
 
 tests/wrong_answers/ has at least three wrong answers to each exercise, one or two for
 each way in which its check refuses; whoever writes an exercise adds its own. It may
-have some for the check of "Spot the bug", too.
+have some for the check of "Spot the bug", too, and right answers that look unlike the
+solution.
 """
 
 from contextlib import redirect_stdout
@@ -16,7 +17,9 @@ from loading import ROOT
 from unchecked import unchecked
 
 PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-WRONG = {path.stem: import_module(f"wrong_answers.{path.stem}").WRONG for path in PATHS}
+TABLES = {path.stem: import_module(f"wrong_answers.{path.stem}") for path in PATHS}
+WRONG = {stem: table.WRONG for stem, table in TABLES.items()}
+RIGHT = {stem: getattr(table, "RIGHT", {}) for stem, table in TABLES.items()}
 
 BUG = "## Where people go wrong"
 
@@ -66,6 +69,21 @@ def test_a_wrong_answer_is_refused(stem, check, mistake):
     # A name that the test forgot would be refused, too.
     assert "NameError" not in said.getvalue()
     assert "ModuleNotFoundError" not in said.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("stem", "check", "way"),
+    [
+        (stem, check, way)
+        for stem, checks in RIGHT.items()
+        for check, answers in checks.items()
+        for way in answers
+    ],
+)
+def test_a_right_answer_is_accepted(stem, check, way):
+    names, _ = exercises(stem)
+    with unchecked(), redirect_stdout(StringIO()):
+        assert names[check](RIGHT[stem][check][way])
 
 
 @pytest.mark.parametrize("stem", WRONG)

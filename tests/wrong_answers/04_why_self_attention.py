@@ -92,6 +92,28 @@ def in_chunks(x, u, size=15):
     return torch.cat(chunks, dim=1)[:, :n]
 
 
+def in_a_copy(x, u):
+    """Right: the same as the solution, written into a copy."""
+    x, known = x.clone(), 1
+    while known < x.size(1):
+        x[:, known:] += x[:, :-known] @ u
+        u, known = u @ u, 2 * known
+    return x
+
+
+def in_halves(x, u):
+    """Right: the second half needs the last state of the first, times powers of U."""
+    n = x.size(1)
+    if n == 1:
+        return x
+    first, second = (in_halves(part, u) for part in x.tensor_split([n // 2], dim=1))
+    powers = [u]
+    while len(powers) < second.size(1):
+        powers += [power @ powers[-1] for power in powers]
+    more = [first[:, -1] @ power for power in powers[: second.size(1)]]
+    return torch.cat([first, second + torch.stack(more, dim=1)], dim=1)
+
+
 def near(x, r):
     """True where a word is in another's window."""
     place = torch.arange(x.size(1))
@@ -121,6 +143,17 @@ def in_blocks(x, r):
     """Neighbours in another block are not seen."""
     blocks = [scaled_dot_product_attention(b, b, b)[0] for b in x.split(r, dim=1)]
     return torch.cat(blocks, dim=1)
+
+
+def in_blocks_with_neighbours(x, r):
+    """Right: 64 words at a time, with those that their windows need."""
+    found, half, places = [], r // 2, torch.arange(x.size(1))
+    for block in places.split(64):
+        around = places[max(0, block[0] - half) : block[-1] + half + 1]
+        mask = (block[:, None] - around).abs() <= half
+        keys = x[:, around]
+        found.append(scaled_dot_product_attention(x[:, block], keys, keys, mask)[0])
+    return torch.cat(found, dim=1)
 
 
 def short_texts_only(x, r):
@@ -201,3 +234,8 @@ WRONG = {
     },
 }
 # fmt: on
+
+RIGHT = {
+    "check_states": {"in a copy": in_a_copy, "in halves": in_halves},
+    "check_window": {"in blocks": in_blocks_with_neighbours},
+}
