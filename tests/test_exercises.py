@@ -1,7 +1,9 @@
 """The exercises' checks accept the stored solution and refuse the likely wrong answers.
 
 tests/wrong_answers/ has at least three wrong answers to each exercise, one or two for
-each way in which its check refuses; whoever writes an exercise adds its own.
+each way in which its check refuses; whoever writes an exercise adds its own. It may
+have some for the check of "Spot the bug", too, and right answers that look unlike the
+solution.
 """
 
 from contextlib import redirect_stdout
@@ -15,16 +17,28 @@ from loading import ROOT
 from unchecked import unchecked
 
 PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-WRONG = {path.stem: import_module(f"wrong_answers.{path.stem}").WRONG for path in PATHS}
+TABLES = {path.stem: import_module(f"wrong_answers.{path.stem}") for path in PATHS}
+WRONG = {stem: table.WRONG for stem, table in TABLES.items()}
+RIGHT = {stem: getattr(table, "RIGHT", {}) for stem, table in TABLES.items()}
+
+BUG = "## Where people go wrong"
 
 
 @cache
 def exercises(stem):
-    """What the cells from "Exercises" to "Evidence" define, and what they print."""
+    """What the cells from "Exercises" to "Evidence" define, and what they print.
+
+    The cells of "Where people go wrong" belong to them if their check is tried.
+    """
     cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", as_version=4).cells
     (start,) = [i for i, cell in enumerate(cells) if "## Exercises" in cell.source]
     ends = [i for i, cell in enumerate(cells) if "## Evidence" in cell.source]
-    code = [cell for cell in cells[start : ends[0]] if cell.cell_type == "code"]
+    (bug,) = [i for i, cell in enumerate(cells) if BUG in cell.source]
+    (today,) = [i for i, cell in enumerate(cells) if "## Today" in cell.source]
+    chosen, bugs = cells[start : ends[0]], cells[bug:today]
+    if any(f"def {name}(" in cell.source for name in WRONG[stem] for cell in bugs):
+        chosen = bugs + chosen
+    code = [cell for cell in chosen if cell.cell_type == "code"]
     names, printed = {}, StringIO()
     with unchecked(), redirect_stdout(printed):  # a reader's types are not checked
         for cell in cells[:1] + code:
@@ -55,6 +69,21 @@ def test_a_wrong_answer_is_refused(stem, check, mistake):
     # A name that the test forgot would be refused, too.
     assert "NameError" not in said.getvalue()
     assert "ModuleNotFoundError" not in said.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("stem", "check", "way"),
+    [
+        (stem, check, way)
+        for stem, checks in RIGHT.items()
+        for check, answers in checks.items()
+        for way in answers
+    ],
+)
+def test_a_right_answer_is_accepted(stem, check, way):
+    names, _ = exercises(stem)
+    with unchecked(), redirect_stdout(StringIO()):
+        assert names[check](RIGHT[stem][check][way])
 
 
 @pytest.mark.parametrize("stem", WRONG)

@@ -21,15 +21,17 @@ class NumberedProducts(TorchDispatchMode):
 
     Attributes:
         work: The multiplications of all products with the same number.
+        written: How many numbers all operations write; a view of a tensor writes none.
 
     Args:
-        every_operation: Whether any operation counts as a product.
+        every_operation: Whether any operation but a view counts as a product.
     """
 
     def __init__(self, every_operation: bool = False) -> None:
         super().__init__()
         self.every_operation = every_operation
         self.work: Counter[int] = Counter()
+        self.written = 0
         self._numbers: dict[int, int] = {}  # of the memory of each tensor
         self._kept: list[Tensor] = []  # so that no other tensor gets its memory
 
@@ -41,10 +43,11 @@ class NumberedProducts(TorchDispatchMode):
         needed = (self._numbers.get(_memory(t), 0) for t in _tensors((args, kwargs)))
         number = max(needed, default=0)
         flops = flop_registry.get(func.overloadpacket)
-        number += flops is not None or self.every_operation
+        number += flops is not None or (self.every_operation and not func.is_view)
         if flops is not None:  # a multiplication and an addition are two
             self.work[number] += flops(*args, **kwargs, out_val=result) // 2
         for tensor in _tensors(result):
+            self.written += 0 if func.is_view else tensor.numel()
             self._numbers[_memory(tensor)] = number
             self._kept.append(tensor)
         return result

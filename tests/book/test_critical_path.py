@@ -25,6 +25,14 @@ def test_every_operation_counts_if_wanted():
     assert operations.path == 3  # @, exp, log
 
 
+def test_a_view_writes_no_number_and_is_no_operation():
+    x = torch.ones(5, 2)
+    with NumberedProducts(every_operation=True) as operations:
+        x[1:].mT[0].exp()
+    assert operations.path == 1
+    assert operations.written == 4
+
+
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_a_recurrent_layer_takes_a_step_for_each_word_and_twice_in_training(n):
     gru, x = nn.GRU(4, 4, batch_first=True), torch.randn(2, n, 4)

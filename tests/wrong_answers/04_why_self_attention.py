@@ -3,6 +3,8 @@
 import torch
 from torch.nn import functional as F
 
+from transformer_lite.attention import scaled_dot_product_attention
+
 
 def half(keys=True, rest=True, network=True, third=True, causal=True):
     """A formula that is right but for what is changed."""
@@ -41,6 +43,25 @@ def in_numpy(x, u):
     return torch.stack([torch.from_numpy(state) for state in states], dim=1)
 
 
+def beside_a_product(answer):
+    """An answer that hides its chain, beside a product that nobody needs."""
+
+    def candidate(x, u):
+        torch.ones(200, 6) @ torch.ones(6, 36)
+        return answer(x, u)
+
+    return candidate
+
+
+def through_lists(x, u):
+    """The loop, where each state becomes a list of numbers on the way."""
+    states, before = [x[:, 0]], x[:, 0].tolist()
+    for word in x[:, 1:].unbind(dim=1):
+        states.append(word + torch.tensor(before, dtype=x.dtype) @ u)
+        before = states[-1].tolist()
+    return torch.stack(states, dim=1)
+
+
 def doubled(rounds=99, squared=True, forwards=True, in_place=False):
     """Doubling with one thing changed."""
 
@@ -71,6 +92,95 @@ def in_chunks(x, u, size=15):
     return torch.cat(chunks, dim=1)[:, :n]
 
 
+def in_a_copy(x, u):
+    """Right: the same as the solution, written into a copy."""
+    x, known = x.clone(), 1
+    while known < x.size(1):
+        x[:, known:] += x[:, :-known] @ u
+        u, known = u @ u, 2 * known
+    return x
+
+
+def in_halves(x, u):
+    """Right: the second half needs the last state of the first, times powers of U."""
+    n = x.size(1)
+    if n == 1:
+        return x
+    first, second = (in_halves(part, u) for part in x.tensor_split([n // 2], dim=1))
+    powers = [u]
+    while len(powers) < second.size(1):
+        powers += [power @ powers[-1] for power in powers]
+    more = [first[:, -1] @ power for power in powers[: second.size(1)]]
+    return torch.cat([first, second + torch.stack(more, dim=1)], dim=1)
+
+
+def near(x, r):
+    """True where a word is in another's window."""
+    place = torch.arange(x.size(1))
+    return (place[:, None] - place).abs() <= r // 2
+
+
+def masked(x, r):
+    """All scores, most of them thrown away."""
+    return scaled_dot_product_attention(x, x, x, near(x, r))[0]
+
+
+def word_by_word(sides=lambda r: (r // 2, r // 2), root=None):
+    """A loop over the words, with one thing changed."""
+
+    def candidate(x, r):
+        found, (left, right) = [], sides(r)
+        for i in range(x.size(1)):
+            window = x[:, max(0, i - left) : i + right + 1]
+            scores = x[:, i : i + 1] @ window.mT / (root or x.size(-1) ** 0.5)
+            found.append(scores.softmax(-1) @ window)
+        return torch.cat(found, dim=1)
+
+    return candidate
+
+
+def in_blocks(x, r):
+    """Neighbours in another block are not seen."""
+    blocks = [scaled_dot_product_attention(b, b, b)[0] for b in x.split(r, dim=1)]
+    return torch.cat(blocks, dim=1)
+
+
+def in_blocks_with_neighbours(x, r):
+    """Right: 64 words at a time, with those that their windows need."""
+    found, half, places = [], r // 2, torch.arange(x.size(1))
+    for block in places.split(64):
+        around = places[max(0, block[0] - half) : block[-1] + half + 1]
+        mask = (block[:, None] - around).abs() <= half
+        keys = x[:, around]
+        found.append(scaled_dot_product_attention(x[:, block], keys, keys, mask)[0])
+    return torch.cat(found, dim=1)
+
+
+def short_texts_only(x, r):
+    """Right while the text is short, and the text itself afterwards."""
+    x @ torch.ones(x.size(-1), 2 * r)
+    return masked(x, r) if x.size(1) < 100 else x
+
+
+def all_pairs_uncounted(x, r):
+    """All scores without a matrix product, beside a product that nobody needs."""
+    x @ torch.ones(x.size(-1), 2 * r)
+    scores = (x[:, :, None] * x[:, None]).sum(-1) / x.size(-1) ** 0.5
+    weights = scores.masked_fill(~near(x, r), -1e9).softmax(-1)
+    return (weights[..., None] * x[:, None]).sum(2)
+
+
+def row_by_row_uncounted(x, r):
+    """The same in a loop, so that no tensor holds all scores."""
+    x @ torch.ones(x.size(-1), 2 * r)
+    found = []
+    for i, row in enumerate(near(x, r)):
+        scores = (x[:, i : i + 1] * x).sum(-1) / x.size(-1) ** 0.5
+        weights = scores.masked_fill(~row, -1e9).softmax(-1)
+        found.append((weights[..., None] * x).sum(1))
+    return torch.stack(found, dim=1)
+
+
 # fmt: off
 WRONG = {
     "check_half": {
@@ -85,6 +195,7 @@ WRONG = {
         "all pairs, always": half(causal=False),
         "half of the pairs doubles the work": lambda d, d_ff, kv, gated, causal: half()(d, d_ff, kv, gated, not causal),
         "a score without its value": lambda *setting: 2 * half()(*setting),
+        "the check's own count": lambda *setting: counted_half(*setting),  # noqa: F821
         "rounded": lambda *setting: round(half()(*setting)),
     },
     "check_states": {
@@ -92,14 +203,39 @@ WRONG = {
         "one after the other": loop,
         "one after the other, in sums": loop_of_sums,
         "one after the other, in NumPy": in_numpy,
+        "in NumPy, beside a product": beside_a_product(in_numpy),
+        "in NumPy without gradients, beside a product": beside_a_product(lambda x, u: in_numpy(x.detach(), u)),
+        "one after the other, through lists": through_lists,
+        "without gradients": lambda x, u: doubled()(x.detach(), u),
         "two loops": in_chunks,
         "two words": doubled(rounds=1),
         "four words": doubled(rounds=2),
+        "32 words": doubled(rounds=5),
+        "128 words": doubled(rounds=7),
         "U is not squared": doubled(squared=False),
         "from the right": doubled(forwards=False),
         "changes its argument": doubled(in_place=True),
         "no U": lambda x, u: x.cumsum(1),
         "the vectors": lambda x, u: x,
     },
+    "check_window": {
+        "none": lambda x, r: None,
+        "all words": lambda x, r: scaled_dot_product_attention(x, x, x)[0],
+        "a mask": masked,
+        "r words to each side": word_by_word(lambda r: (r, r)),
+        "r words to the left": word_by_word(lambda r: (r - 1, 0)),
+        "scores divided by 4": word_by_word(root=4),
+        "scores as they are": word_by_word(root=1),
+        "blocks": in_blocks,
+        "short texts only": short_texts_only,
+        "all pairs, uncounted": all_pairs_uncounted,
+        "all pairs row by row, uncounted": row_by_row_uncounted,
+        "the check's own": lambda x, r: restricted_self_attention(x, r),  # noqa: F821
+    },
 }
 # fmt: on
+
+RIGHT = {
+    "check_states": {"in a copy": in_a_copy, "in halves": in_halves},
+    "check_window": {"in blocks": in_blocks_with_neighbours},
+}

@@ -1,8 +1,11 @@
 """Wrong answers to the exercises of 5.1, by check and by mistake."""
 
-import torch
+from itertools import pairwise
 
-from transformer_lite.batching import Batch
+import torch
+from torch.nn import functional as F
+
+from transformer_lite.batching import Batch, cut_to_fit
 
 
 def in_order(word, learned, places=None, backwards=False):
@@ -85,6 +88,63 @@ def the_package_s(source, target):
     return batch.src_ids, batch.tgt_input, batch.labels, batch.labels != 0
 
 
+def by_pytorch_s_pad(source, target):
+    """Right: PyTorch's own function fills the rows and makes the shift."""
+
+    def filled(rows):
+        width = 1 + max(map(len, rows))
+        rows = [torch.tensor([*row, 2]) for row in rows]
+        return torch.stack([F.pad(row, (0, width - len(row))) for row in rows])
+
+    labels = filled(target)
+    return filled(source), F.pad(labels[:, :-1], (1, 0), value=1), labels, labels != 0
+
+
+def in_place(source, target):
+    """The marks are appended to the caller's sentences."""
+    for row in source + target:
+        row.append(2)
+    return four(source, target, src_end=[], end=[])
+
+
+def cut(fits=lambda cells, limit: cells <= limit, start=None, last=False):
+    """Batches of pairs, with one thing changed."""
+
+    def candidate(order, longest, limit):
+        batches, batch, width = [], [], 0
+        for pair in order:
+            width = longest[pair] if last else max(width, longest[pair])
+            if batch and not fits(width * (len(batch) + 1), limit):
+                batches.append(batch)
+                batch, width = [], longest[pair] if start is None else start
+            batch.append(pair)
+        return [*batches, batch] if batch else batches
+
+    return candidate
+
+
+def by_tokens(order, longest, limit):
+    """The tokens without their padding are counted."""
+    batches, batch, used = [], [], 0
+    for pair in order:
+        if used + longest[pair] > limit:
+            batches.append(batch)
+            batch, used = [], 0
+        batch.append(pair)
+        used += longest[pair]
+    return [*batches, batch] if batch else batches
+
+
+def moved(order, longest, limit):
+    """Each batch's last pair moves to the next one where it fits."""
+    batches = cut()(order, longest, limit)
+    for one, after in pairwise(batches):
+        width = max(longest[pair] for pair in [one[-1], *after])
+        if len(one) > 1 and width * (len(after) + 1) <= limit:
+            after.insert(0, one.pop())
+    return batches
+
+
 # fmt: off
 WRONG = {
     "check_rectangles": {
@@ -102,6 +162,9 @@ WRONG = {
         "the input that is not PAD": lambda source, target: (*(parts := four(source, target))[:3], parts[1] != 0),
         "numbers for booleans": lambda source, target: counted(source, target, lambda labels: (labels != 0).long()),
         "the package's batch": the_package_s,
+        "ids that are floats": lambda source, target: [part if part.dtype == torch.bool else part.float() for part in four(source, target)],
+        "labels that are floats": lambda source, target: (*(parts := four(source, target))[:2], parts[2].double(), parts[3]),
+        "the caller's lists are changed": in_place,
         "a row for each sentence alone": lambda source, target: four(source[:1], target[:1]),
     },
     "check_cut_word": {
@@ -124,5 +187,20 @@ WRONG = {
         "the whole word": lambda word, learned: [word],
         "in reverse": lambda word, learned: in_order(word, learned)[::-1],
     },
+    "check_batches": {
+        "nothing": lambda order, longest, limit: None,
+        "the tokens without padding": by_tokens,
+        "the last pair's width": cut(last=True),
+        "a new batch has no width": cut(start=0),
+        "less than the limit": cut(lambda cells, limit: cells < limit),
+        "a limit of 500": cut(lambda cells, limit: cells <= 500),
+        "half of the limit": cut(lambda cells, limit: cells <= limit // 2),
+        "the last pair moved on": moved,
+        "pairs left out": lambda order, longest, limit: cut()(order[:-1], longest, limit),
+        "an empty batch for no pairs": lambda order, longest, limit: cut()(order, longest, limit) or [[]],
+        "the package's": lambda order, longest, limit: cut_to_fit(order, longest, limit),
+    },
 }
 # fmt: on
+
+RIGHT = {"check_rectangles": {"PyTorch's pad": by_pytorch_s_pad}}
