@@ -61,6 +61,7 @@ WRONG = {
         "reads texts with larger numbers": lambda d: (d[:, None, :, None] <= d[:, None, None, :]) & past(d),
         "is for the first row alone": lambda d: (same_text(d[:1]) & past(d)).expand(len(d), -1, -1, -1),
         "has room for ten texts": lambda d: (F.one_hot(d, 10) @ F.one_hot(d, 10).mT).bool()[:, None] & past(d),
+        "reads padding": lambda d: (same_text(d) | (d == 0)[:, None, None, :]) & past(d),
         "reads only the token before": lambda d: same_text(d) & past(d) & past(d, -2).logical_not(),
     },
     "check_share": {

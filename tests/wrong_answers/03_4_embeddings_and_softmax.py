@@ -27,6 +27,13 @@ def best(likeness, token):
     return likeness.argmax().item()
 
 
+def zeroed(weight, token):
+    """The token's own cosine becomes 0, which can be the largest."""
+    likeness = F.cosine_similarity(weight, weight[token], dim=1)
+    likeness[token] = 0
+    return likeness.argmax().item()
+
+
 def loss_of(hidden, matrix, labels):
     return F.cross_entropy(hidden @ matrix.T, labels)
 
@@ -44,6 +51,15 @@ def by_early_import(hidden, matrix, labels):
     """By a name that the check does not reach."""
     matrix = matrix.clone().requires_grad_()
     return grad(loss_of(hidden, matrix, labels), matrix)[0], "output", "away"
+
+
+def by_jacobian(hidden, matrix, labels):
+    with torch.inference_mode(False), torch.enable_grad():
+        gradient = torch.autograd.functional.jacobian(
+            lambda matrix: loss_of(hidden.clone(), matrix, labels.clone()),
+            matrix.clone(),
+        )
+    return gradient, "output", "away"
 
 
 def by_backward(hidden, matrix, labels):
@@ -70,6 +86,16 @@ def of(rows):
 
 def right_size(weight):
     nn.init.normal_(weight, std=weight.size(1) ** -0.5)
+
+
+def seeded(weight):
+    torch.manual_seed(0)
+    right_size(weight)
+
+
+def by_own_generator(weight):
+    std = weight.size(1) ** -0.5
+    nn.init.normal_(weight, std=std, generator=torch.Generator())
 
 
 def clone(lookup, linear):
@@ -104,6 +130,7 @@ WRONG = {
         "the largest size of a cosine": lambda w, t: best(F.cosine_similarity(w, w[t], dim=1).abs(), t),
         "the second of a sorted list": lambda w, t: F.cosine_similarity(w, w[t], dim=1).topk(2).indices[1].item(),
         "without the mean row": lambda w, t: best(F.cosine_similarity(w - w.mean(0), (w - w.mean(0))[t], dim=1), t),
+        "a cosine of 0 with itself": zeroed,
         "the next token": lambda w, t: (t + 1) % len(w),
         "nothing": lambda w, t: None,
     },
@@ -117,6 +144,7 @@ WRONG = {
         "PyTorch's gradient": by_autograd,
         "PyTorch's gradient, imported before": by_early_import,
         "PyTorch's backward": by_backward,
+        "PyTorch's Jacobian": by_jacobian,
         "PyTorch's functional gradient": lambda h, m, y: (torch.func.grad(lambda matrix: loss_of(h, matrix, y))(m), "output", "away"),
         "forward mode": lambda h, m, y: (torch.func.jacfwd(lambda matrix: loss_of(h, matrix, y))(m), "output", "away"),
         "shapes that do not fit": told(lambda h, m, y: h @ m),
@@ -128,6 +156,8 @@ WRONG = {
     },
     "check_tie": {
         "only equal": clone,
+        "a seed": filled(seeded),
+        "a seed of its own": filled(by_own_generator),
         "for one width": filled(lambda w: nn.init.normal_(w, std=1 / 8)),
         "a constant": of(torch.ones_like),
         "one row for all": of(lambda w: torch.randn_like(w[:1])),

@@ -2,6 +2,8 @@
 
 import torch
 
+from transformer_lite.embeddings import sinusoidal_encoding
+
 
 def nearest(rows, table):
     """The row of the table that is nearest to the first of these rows."""
@@ -33,6 +35,13 @@ def quarter_turns(d_model, pairs, sign=1):
     return matrix
 
 
+def at_five_places(d_model):
+    """The right matrix, but only for the encodings of five places."""
+    table = sinusoidal_encoding(8001, d_model)[[0, 1, 700, 3001, 8000]].double()
+    slowest = quarter_turns(d_model, [d_model // 2 - 1]).double()
+    return torch.linalg.pinv(table) @ table @ slowest
+
+
 # fmt: off
 WRONG = {
     "check_read": {
@@ -45,6 +54,7 @@ WRONG = {
         "the second position": lambda s, t: read_start(s, t) + 1,
         "the difference as a position": lambda s, t: nearest(s[1:] - s[:-1], t),
         "always 0": lambda s, t: 0,
+        "always the sinusoids": lambda s, t: read_start(s, sinusoidal_encoding(*t.shape)),
         "a tensor": lambda s, t: torch.tensor(read_start(s, t)),
         "all positions": lambda s, t: list(range(read_start(s, t), read_start(s, t) + len(s))),
         "a number that is not whole": lambda s, t: float(read_start(s, t)),
@@ -72,6 +82,7 @@ WRONG = {
         "the slowest hand as it is": lambda d: torch.diag((torch.arange(d) >= d - 2).float()),
         "only the sine of the key": lambda d: quarter_turns(d, [d // 2 - 1]).tril(),
         "another width": lambda d: quarter_turns(16, [7]),
+        "right at five places": at_five_places,
         "at random": lambda d: torch.randn(d, d, generator=torch.Generator().manual_seed(0)),
     },
 }

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from transformer_lite.masks import causal_mask, padding_mask
 from transformer_lite.model import Transformer
-from transformer_lite.tokenizer import BOS, EOS, PAD
+from transformer_lite.tokenizer import BOS, EOS, PAD, UNK
 
 
 def count(
@@ -74,6 +74,26 @@ def one_stack(change=lambda mask, n: mask, real=lambda real: real):
     return candidate
 
 
+def order_by_ids(src, tgt):
+    """Places in the order of their ids, not of the sentence."""
+    both = torch.cat([src, tgt], dim=1)
+    of_source = torch.arange(both.size(1)) < src.size(1)
+    later = both[:, None, :, None] >= both[:, None, None, :]
+    mask = of_source | (~of_source[:, None] & later)
+    return mask & padding_mask(both, PAD)
+
+
+def hides(*special):
+    """A mask that hides special tokens, too."""
+
+    def candidate(src, tgt):
+        both = torch.cat([src, tgt], dim=1)
+        is_special = torch.isin(both, torch.tensor(special))
+        return one_stack()(src, tgt) & ~is_special[:, None, None]
+
+    return candidate
+
+
 def without_source(mask, n):
     mask[n:, :n] = False
     return mask
@@ -125,6 +145,10 @@ WRONG = {
         "the next target token, too": one_stack(lambda mask, n: mask | torch.ones_like(mask).tril(1)),
         "padding read": one_stack(real=lambda real: real | True),
         "the first pair's padding": one_stack(real=lambda real: real[:1].expand_as(real)),
+        "the order of the ids": order_by_ids,
+        "BOS hidden": hides(BOS),
+        "EOS hidden": hides(EOS),
+        "special tokens hidden": hides(PAD, BOS, EOS, UNK),
     },
 }
 # fmt: on
