@@ -78,10 +78,15 @@ def test_ctrl_c_waits_until_a_library_is_loaded(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     library = None
-    with pytest.raises(KeyboardInterrupt), stop_signals_to(interrupt):  # noqa: PT012
-        import library
+    # A script's program in the background ignores Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), stop_signals_to(interrupt):  # noqa: PT012
+            import library
 
-        time.sleep(60)
+            time.sleep(60)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert library.LOADED
 
 
