@@ -135,9 +135,11 @@ def score_again() -> None:
     """Write down anew what needs the outputs, which are not stored: "without_empty".
 
     The stored log-probabilities say where to cut off, so that the likeliest outputs are
-    found again in minutes. The log-probabilities of the translations are new as well.
+    found again sooner. The log-probabilities of the translations are new as well. Their
+    commit is in "again".
     """
     result = read_json(LIKELIEST)
+    result.pop("remark", None)  # of a pass that named no commit
     result["again"] = {"commit": require_clean(), **conditions()}
     translator = Translator.load(MODEL, device="cpu")
     sources, references = PreparedCorpus(CORPUS).text(SPLIT)

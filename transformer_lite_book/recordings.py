@@ -163,8 +163,8 @@ def likeliest_outputs() -> dict[str, Any]:
     beam finds the same. "captions" has for each the tokens of its reference, and the
     log-probabilities of the reference, of the empty output, of the translation by a
     beam of 4, and of the likeliest output. "without_empty" has two searches' scores on
-    the captions whose likeliest output is not empty; "again" says where these, and the
-    translations' log-probabilities, come from.
+    the captions whose likeliest output is not empty. These and the translations'
+    log-probabilities come from a second pass, as "remark" says.
     """
     return json.loads(LIKELIEST.read_text(encoding="utf-8"))
 
