@@ -1,6 +1,6 @@
-"""Change a trained translator while it computes, and score what it writes then."""
+"""Change a trained translator while it computes, or train it on; score its outputs."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -9,9 +9,13 @@ import torch
 from torch import Tensor
 
 from transformer_lite import Translator
+from transformer_lite.batching import Batch
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.corpora import load_corpus
 from transformer_lite.inference.scores import bleu_of
+from transformer_lite.loss import label_smoothed_loss
+from transformer_lite.optimizer import adam
+from transformer_lite.tokenizer import PAD
 
 GREEDY = SearchConfig(beam_size=1, batch_sentences=100)
 
@@ -28,6 +32,33 @@ def pairs_of(corpus: str, split: str, number: int, first: int = 0) -> Pairs:
 def german_bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
     """Return BLEU with two decimals."""
     return round(bleu_of("de").corpus_score(outputs, [references]).score, 2)
+
+
+def train_on(
+    model: Any,
+    batches: Iterable[Batch],
+    smoothing: float,
+    rates: Sequence[float],
+    seed: int,
+) -> None:
+    """Train a trained model for one more step on each batch.
+
+    Args:
+        rates: The learning rate of each step.
+        seed: Of the dropout.
+    """
+    model.requires_grad_().train()
+    torch.manual_seed(seed)
+    optimizer = adam(model.parameters(), rates[0])
+    for batch, rate in zip(batches, rates, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        logits = model(batch.src_ids, batch.tgt_input)
+        sums = label_smoothed_loss(logits, batch.labels, smoothing, PAD)
+        optimizer.zero_grad()
+        (sums.loss / sums.tokens).backward()
+        optimizer.step()
+    model.eval()
 
 
 def attention_sublayers(model: Any) -> dict[str, Any]:

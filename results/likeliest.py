@@ -4,8 +4,10 @@ Beam search keeps a few outputs and may miss it. Here every beginning is kept th
 still likelier than the best whole output found so far, so nothing likelier is missed.
 
 python -m results.likeliest
+python -m results.likeliest again  # the parts of `score_again`, from what is stored
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +17,10 @@ import torch
 from torch import Tensor
 
 from results.provenance import conditions, require_clean
-from results.storage import write_json
+from results.storage import read_json, write_json
 from transformer_lite import Translator
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import bleu_of
-from transformer_lite.search import Hypothesis
 from transformer_lite.tokenizer import BOS, EOS
 from transformer_lite_book.recordings import LIKELIEST
 
@@ -98,7 +99,13 @@ def without_empty(
     exact: Sequence[Output],
     references: Sequence[str],
 ) -> dict[str, Any]:
-    """Score a beam of 4 and the likeliest outputs where the likeliest is not empty."""
+    """Score a beam of 4 and the likeliest outputs where the likeliest is not empty.
+
+    Args:
+        found: What each search found, by its name; "beam 4" is used.
+        exact: The likeliest output of each caption.
+        references: The caption that a person wrote for each of them.
+    """
     kept = [i for i, output in enumerate(exact) if output.ids]
     return {
         name: scores_of(
@@ -108,9 +115,50 @@ def without_empty(
     }
 
 
-def output_of(hypothesis: Hypothesis) -> Output:
-    """Return what a search found in the form of this module."""
-    return Output(hypothesis.log_prob, hypothesis.ids)
+def searched(
+    translator: Translator, sources: Sequence[str], beam_size: int, alpha: float = 0.0
+) -> list[Output]:
+    """Return what a beam search finds for each source."""
+    search = replace(translator.search, beam_size=beam_size, alpha=alpha)
+    found = translator.hypotheses(sources, search)
+    return [Output(hypothesis.log_prob, hypothesis.ids) for hypothesis in found]
+
+
+def memory_of(translator: Translator, source: str) -> Tensor:
+    """Return the encoder's output for a source, (1, its tokens, d_model)."""
+    ids = torch.tensor([[*translator.tokenizer.encode(source), EOS]])
+    return translator.model.encoder(ids, torch.ones_like(ids)[:, None, None] > 0)
+
+
+@torch.inference_mode()
+def score_again() -> None:
+    """Write down anew what needs the outputs, which are not stored: "without_empty".
+
+    The stored log-probabilities say where to cut off, so that the likeliest outputs are
+    found again sooner. The log-probabilities of the translations are new as well. Their
+    commit is in "again".
+    """
+    result = read_json(LIKELIEST)
+    result.pop("remark", None)  # of a pass that named no commit
+    result["again"] = {"commit": require_clean(), **conditions()}
+    translator = Translator.load(MODEL, device="cpu")
+    sources, references = PreparedCorpus(CORPUS).text(SPLIT)
+    found, exact = {"beam 4": searched(translator, sources, 4)}, []
+    stored = result["captions"]["likeliest"]
+    for source, log_prob in zip(sources, stored, strict=True):
+        known = Output(log_prob - 0.01, [])  # it was rounded
+        best = likeliest(translator.model, memory_of(translator, source), known)
+        if best is None:  # the search gave up before, too, and took the best of these
+            beams = [searched(translator, [source], beam)[0] for beam in BEAMS]
+            best = max(beams, key=lambda output: output.log_prob)
+        exact.append(best)
+    if scores_of(translator, exact, references) != result["ways"]["likeliest"]:
+        sys.exit("these are not the outputs that were found before")
+    result["without_empty"] = without_empty(translator, found, exact, references)
+    result["captions"]["translation"] = [
+        round(output.log_prob, 2) for output in found["beam 4"]
+    ]
+    write_json(LIKELIEST, result)
 
 
 @torch.inference_mode()
@@ -123,16 +171,14 @@ def main() -> None:
     result |= {"commit": require_clean(), **conditions(), "ways": {}}
     found = {}
     for beam_size, alpha in [*((beam, 0.0) for beam in BEAMS), (4, ALPHA)]:
-        search = replace(translator.search, beam_size=beam_size, alpha=alpha)
         name = f"beam {beam_size}" + (f", α = {alpha}" if alpha else "")
-        found[name] = [*map(output_of, translator.hypotheses(sources, search))]
+        found[name] = searched(translator, sources, beam_size, alpha)
         result["ways"][name] = scores_of(translator, found[name], references)
         print(name, result["ways"][name], flush=True)
 
     exact, gave_up, captions = [], 0, []
     for i, source in enumerate(sources):
-        src_ids = torch.tensor([[*encode(source), EOS]])
-        memory = model.encoder(src_ids, torch.ones_like(src_ids)[:, None, None] > 0)
+        memory = memory_of(translator, source)
         known = max((of[i] for of in found.values()), key=lambda one: one.log_prob)
         best = likeliest(model, memory, known)
         gave_up += best is None
@@ -165,4 +211,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    {"": main, "again": score_again}[" ".join(sys.argv[1:])]()

@@ -5,10 +5,10 @@ network has as many layers as a signal needs for the distance. It has learned on
 of new answers are right. In "one_network", the network and the length of the sentences
 stay the same: only the distance changes, and with it the convolutions to be passed.
 
-python -m results.recall [part ...]
+python -m results.recall
+python -m results.recall ByteNet/7 ByteNet/near  # some parts, which PARTS names
 """
 
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from results.provenance import conditions, require_clean
-from results.storage import write_json
+from results.storage import read_json, write_json
 from transformer_lite.attention import scaled_dot_product_attention
 from transformer_lite_book.recordings import RECALL
 
@@ -91,18 +91,24 @@ LAYERS: dict[str, Callable[[int], nn.Module]] = {
 def sentences(
     number: int, length: int, distance: int, random: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return sentences that end in the question, and their answers."""
+    """Return sentences that end in the question, (number, length), and their answers.
+
+    Args:
+        distance: From the key word to the question, in words.
+    """
     ids = torch.randint(KEYS, QUESTION, (number, length), generator=random)
     answers = torch.randint(0, KEYS, (number,), generator=random)
     ids[:, -1 - distance], ids[:, -1] = answers, QUESTION
     return ids, answers
 
 
-def train(name: str, depth: int, distance: int, seed: int, rate: float) -> Any:
+def train(
+    name: str, depth: int, distance: int, seed: int, rate: float
+) -> dict[str, Any]:
     """Train a network that can reach `depth` words.
 
-    Return the steps, the share right, and how many key words were right less than once
-    in five times.
+    Return "steps", the share "right", the "rate", and in "missed" how many key words
+    were right less than once in five times.
     """
     torch.manual_seed(seed)
     random = torch.Generator().manual_seed(seed)
@@ -130,7 +136,10 @@ def train(name: str, depth: int, distance: int, seed: int, rate: float) -> Any:
 
 
 def best_of_rates(*given: Any) -> dict[str, Any]:
-    """Train with the first rate, and with the next ones while it does not learn."""
+    """Train with the first rate, and with the next ones while it does not learn.
+
+    Return what `train` returns for the rate that got most answers right.
+    """
     found = []
     for rate in RATES:
         found.append(train(*given, rate))
@@ -139,9 +148,12 @@ def best_of_rates(*given: Any) -> dict[str, Any]:
     return max(found, key=lambda one: one["right"])
 
 
-def trainings(part: str) -> dict[str, Any]:
-    """Train each seed in one part of the experiment."""
-    name, _, of = part.partition("/")
+def trainings(name: str, of: str) -> dict[str, list[dict[str, Any]]]:
+    """Train each seed in one part of the experiment; return its runs by distance.
+
+    Args:
+        of: A distance, or "near".
+    """
     if name == "one_network":
         pairs = {str(d): (ONE_NETWORK, d) for d in range(1, ONE_NETWORK + 1)}
         name = "ByteNet"
@@ -160,36 +172,46 @@ def has_learned(runs: list[dict[str, Any]]) -> bool:
     return any(run["right"] >= LEARNED for run in runs)
 
 
-PARTS = [f"{name}/{of}" for name in LAYERS for of in (*DISTANCES, "near")]
-PARTS.append("one_network")
+PARTS = {
+    f"{name}/{of}": (name, of)
+    for name in LAYERS
+    for of in (*map(str, DISTANCES), "near")
+} | {"one_network": ("one_network", "")}
+"""What `trainings` is given for each part, by the part's name."""
 
 
-def main() -> None:
+def main(*chosen: str) -> None:
     """Train all parts, or those named; those that one commit has made stay.
 
     Where no seed has learned at a distance, longer ones are not tried.
     """
+    if unknown := [part for part in chosen if part not in PARTS]:
+        sys.exit(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result |= {"learned": LEARNED, "max_steps": STEPS}
     result |= {"runs": {name: {} for name in LAYERS}, "near": {}, "one_network": {}}
-    if sys.argv[1:] and RECALL.exists():
-        before = json.loads(RECALL.read_text(encoding="utf-8"))
+    if chosen and RECALL.exists():
+        before = read_json(RECALL)
         if before["commit"] == result["commit"]:
             result = before
-    for part in sys.argv[1:] or PARTS:
-        shorter = result["runs"].get(part.partition("/")[0], {}).values()
-        if not part.endswith("/near") and not all(map(has_learned, shorter)):
-            continue
-        found = trainings(part)
+    for part in chosen or PARTS:
+        name, of = PARTS[part]
+        if of.isdecimal():
+            known = result["runs"][name].items()
+            shorter = [runs for distance, runs in known if int(distance) < int(of)]
+            if not all(map(has_learned, shorter)):
+                print(part, "is not tried: a shorter distance was not learned")
+                continue
+        found = trainings(name, of)
         print(part, found, flush=True)
-        if part == "one_network":
-            result[part] = found
-        elif part.endswith("/near"):
-            result["near"][part.partition("/")[0]] = found["near"]
+        if name == "one_network":
+            result[name] = found
+        elif of == "near":
+            result[of][name] = found[of]
         else:
-            result["runs"][part.partition("/")[0]] |= found
+            result["runs"][name] |= found
         write_json(RECALL, result)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -8,6 +8,7 @@ python -m results.without_smoothing 0 0.1  # one of the runs: its seed, its smoo
 """
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from results.interventions import train_on
 from results.provenance import conditions, require_clean
 from results.storage import read_json, write_json
 from transformer_lite import Translator
 from transformer_lite.batching import Batch
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import bleu_of
-from transformer_lite.loss import label_smoothed_loss
-from transformer_lite.tokenizer import BOS, EOS, PAD
+from transformer_lite.tokenizer import BOS, EOS
 from transformer_lite_book.recordings import WITHOUT_SMOOTHING
 
 MODEL, SPLIT = "multi30k_en_de", "test_2016_flickr"
@@ -32,31 +33,23 @@ SEEDS, SMOOTHINGS = (0,), (0.1, 0.0)
 STEPS, PAIRS, RATE = 120, 32, 2e-4
 
 
-def train_on(
-    translator: Translator, corpus: PreparedCorpus, seed: int, smoothing: float
-) -> None:
-    """Train a translator's model for a few steps more."""
-    model, (src, tgt) = translator.model, corpus.ids("train")
+def batches(corpus: PreparedCorpus, seed: int) -> Iterator[Batch]:
+    """Yield a batch of random pairs for each step."""
+    src, tgt = corpus.ids("train")
     generator = np.random.default_rng(seed)
-    torch.manual_seed(seed)
-    optimizer = torch.optim.Adam(
-        model.requires_grad_().train().parameters(), RATE, (0.9, 0.98), 1e-9
-    )
     for _ in range(STEPS):
         pairs = generator.choice(len(src), PAIRS, replace=False)
-        batch = Batch.of_pairs(src, tgt, pairs)
-        logits = model(batch.src_ids, batch.tgt_input)
-        sums = label_smoothed_loss(logits, batch.labels, smoothing, PAD)
-        optimizer.zero_grad()
-        (sums.loss / sums.tokens).backward()
-        optimizer.step()
-    model.eval()
+        yield Batch.of_pairs(src, tgt, pairs)
 
 
 @torch.inference_mode()
-def measured(translator: Translator, corpus: PreparedCorpus) -> dict[str, Any]:
-    """Return how likely a model's own translations and the empty outputs are."""
-    sources, references = corpus.text(SPLIT)
+def measured(
+    translator: Translator, sources: Sequence[str], references: Sequence[str]
+) -> dict[str, Any]:
+    """Return how likely a model's own translations and the empty outputs are.
+
+    "empty" and "translation" are mean log-probabilities.
+    """
     search = replace(translator.search, alpha=0.0)
     translations = translator.hypotheses(sources, search)
     ends = []
@@ -77,25 +70,31 @@ def measured(translator: Translator, corpus: PreparedCorpus) -> dict[str, Any]:
 
 
 def main(*chosen: str) -> None:
-    """Make all runs, or the one that is named by its seed and its smoothing."""
-    at, corpus = require_clean(), PreparedCorpus(CORPUS)
-    of_all = {f"{s} {e}": (s, e) for s, e in product(SEEDS, SMOOTHINGS)}
-    names = [" ".join(chosen)] if chosen else [*of_all]
-    for name in names:
-        seed, smoothing = of_all[name]
+    """Make all runs, or the one that is named by its seed and its smoothing.
+
+    The other runs stay if the same commit has made them.
+    """
+    result = {"model": MODEL, "split": SPLIT, "steps": STEPS, "pairs": PAIRS}
+    result |= {"rate": RATE, "commit": require_clean(), **conditions()}
+    corpus, of_all = PreparedCorpus(CORPUS), {}
+    if chosen and WITHOUT_SMOOTHING.exists():
+        before = read_json(WITHOUT_SMOOTHING)
+        if before["commit"] == result["commit"]:
+            of_all = {(run["seed"], run["smoothing"]): run for run in before["runs"]}
+    names = {f"{seed} {of}": (seed, of) for seed, of in product(SEEDS, SMOOTHINGS)}
+    for name in [" ".join(chosen)] if chosen else names:
+        seed, smoothing = names[name]
         translator = Translator.load(MODEL, device="cpu")
-        train_on(translator, corpus, seed, smoothing)
-        run = {"seed": seed, "smoothing": smoothing, **measured(translator, corpus)}
+        rates = [RATE] * STEPS
+        train_on(translator.model, batches(corpus, seed), smoothing, rates, seed)
+        run = {"seed": seed, "smoothing": smoothing}
+        run |= measured(translator, *corpus.text(SPLIT))
         print(run, flush=True)
-        result = {"model": MODEL, "split": SPLIT, "steps": STEPS, "pairs": PAIRS}
-        result |= {"rate": RATE, "commit": at, **conditions(), "runs": []}
-        if WITHOUT_SMOOTHING.exists():
-            result["runs"] = read_json(WITHOUT_SMOOTHING)["runs"]
-        others = [
-            old for old in result["runs"] if f"{old['seed']} {old['smoothing']}" != name
-        ]
-        result["runs"] = sorted([*others, run], key=lambda each: each["seed"])
-        write_json(WITHOUT_SMOOTHING, result)
+        of_all[seed, smoothing] = run
+        in_order = sorted(of_all, key=lambda of: (of[0], -of[1]))
+        write_json(
+            WITHOUT_SMOOTHING, result | {"runs": [of_all[of] for of in in_order]}
+        )
 
 
 if __name__ == "__main__":

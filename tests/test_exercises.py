@@ -36,7 +36,8 @@ def exercises(stem):
     (bug,) = [i for i, cell in enumerate(cells) if BUG in cell.source]
     (today,) = [i for i, cell in enumerate(cells) if "## Today" in cell.source]
     chosen, bugs = cells[start : ends[0]], cells[bug:today]
-    if any(f"def {name}(" in cell.source for name in WRONG[stem] for cell in bugs):
+    tried = WRONG[stem] | RIGHT[stem]
+    if any(f"def {name}(" in cell.source for name in tried for cell in bugs):
         chosen = bugs + chosen
     code = [cell for cell in chosen if cell.cell_type == "code"]
     names, printed = {}, StringIO()

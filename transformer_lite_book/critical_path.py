@@ -16,6 +16,14 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 
+def is_view(operation: Any) -> bool:
+    """Return whether an operation of ATen only looks at a tensor in another way.
+
+    `_unsafe_view` does so, too, but PyTorch does not call it a view.
+    """
+    return operation.is_view or operation is torch.ops.aten._unsafe_view.default
+
+
 class NumberedProducts(TorchDispatchMode):
     """Number each matrix product: 1 + the largest number among those that it needs.
 
@@ -43,11 +51,11 @@ class NumberedProducts(TorchDispatchMode):
         needed = (self._numbers.get(_memory(t), 0) for t in _tensors((args, kwargs)))
         number = max(needed, default=0)
         flops = flop_registry.get(func.overloadpacket)
-        number += flops is not None or (self.every_operation and not func.is_view)
+        number += flops is not None or (self.every_operation and not is_view(func))
         if flops is not None:  # a multiplication and an addition are two
             self.work[number] += flops(*args, **kwargs, out_val=result) // 2
         for tensor in _tensors(result):
-            self.written += 0 if func.is_view else tensor.numel()
+            self.written += 0 if is_view(func) else tensor.numel()
             self._numbers[_memory(tensor)] = number
             self._kept.append(tensor)
         return result

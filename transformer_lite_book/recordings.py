@@ -116,7 +116,9 @@ def sureness() -> dict[str, Any]:
     """Return perplexity and accuracy of a translator that is more or less sure.
 
     "divided" has them by what its scores were divided by, "trained_on" by ε, one for
-    each seed, after some more steps from the same weights.
+    each seed, after some more steps from the same weights. "smoothing" has the BLEU
+    that ε = 0.1 gains on 0 in our runs of Table 3, and its 95 % interval over other
+    captions; the commit beside them is that of this part.
     """
     return json.loads(SURENESS.read_text(encoding="utf-8"))
 
@@ -161,7 +163,8 @@ def likeliest_outputs() -> dict[str, Any]:
     beam finds the same. "captions" has for each the tokens of its reference, and the
     log-probabilities of the reference, of the empty output, of the translation by a
     beam of 4, and of the likeliest output. "without_empty" has two searches' scores on
-    the captions whose likeliest output is not empty.
+    the captions whose likeliest output is not empty. These and the translations'
+    log-probabilities come from a second pass, as "remark" says.
     """
     return json.loads(LIKELIEST.read_text(encoding="utf-8"))
 
@@ -179,9 +182,11 @@ def runs_without_smoothing() -> list[dict[str, Any]]:
 def recall_runs() -> dict[str, Any]:
     """Return how four layer types learned to recall a word some distance away.
 
-    "runs" has by layer type and distance, and "near" by layer type for a near word in
-    the longest sentences, one entry for each seed: the steps until it had learned, or
-    all of them, the share of right answers then, and the learning rate.
+    "runs" has by layer type and distance, "near" by layer type for a near word in the
+    longest sentences, and "one_network" by distance for one ByteNet of four layers, one
+    entry for each seed: the steps until it had learned, or all of them, the share of
+    right answers then, the learning rate, and how many key words it "missed". In
+    "runs", a layer type ends with the first distance at which no seed has learned.
     """
     return json.loads(RECALL.read_text(encoding="utf-8"))
 

@@ -33,6 +33,14 @@ def test_a_view_writes_no_number_and_is_no_operation():
     assert operations.written == 4
 
 
+def test_a_product_with_a_batch_is_one_operation_and_writes_its_result():
+    a, b = torch.ones(2, 3, 4), torch.ones(4, 5)  # PyTorch multiplies (6, 4) by (4, 5)
+    with NumberedProducts(every_operation=True) as operations:
+        a @ b
+    assert operations.path == 1
+    assert operations.written == 2 * 3 * 5
+
+
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_a_recurrent_layer_takes_a_step_for_each_word_and_twice_in_training(n):
     gru, x = nn.GRU(4, 4, batch_first=True), torch.randn(2, n, 4)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from itertools import combinations, groupby, islice, pairwise
 
 import pytest
@@ -10,15 +9,16 @@ import torch
 from safetensors import safe_open
 from unchecked import unchecked
 
-from results import recall
-from results.likeliest import Output, likeliest
+from results import recall, without_smoothing
+from results.interventions import train_on
+from results.likeliest import Output, likeliest, memory_of, searched, without_empty
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
-from results.sureness import DIVISORS, divided, sureness, train_on
+from results.sureness import DIVISORS, divided, sureness
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
 from transformer_lite.config import BASE, BIG
 from transformer_lite.model import Transformer
-from transformer_lite.tokenizer import EOS, PAD
+from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite.training.memory import step_memory
 from transformer_lite_book import recordings
 from transformer_lite_book.recordings import (
@@ -80,11 +80,13 @@ def test_divided_scores_change_how_sure_a_model_is_and_no_choice():
     assert len({one["accuracy"] for one in found.values()}) == 1
     assert found[0.5]["top"] > found[1.0]["top"] > found[2.0]["top"]
     assert sureness(model, [batch]) == found[1.0]
-    train_on(model, [batch] * 5, 0.4, seed=1)
+    train_on(model, [batch] * 5, 0.4, [0.0] * 5, seed=1)
+    assert sureness(model, [batch]) == found[1.0]
+    train_on(model, [batch] * 5, 0.4, [5e-4] * 5, seed=1)
     assert sureness(model, [batch])["top"] < found[1.0]["top"]
 
 
-def test_a_smoothed_translator_is_less_sure_and_not_less_often_right():
+def test_a_smoothed_translator_is_less_sure_and_about_as_often_right():
     stored = recordings.sureness()
     assert [*stored["divided"]] == [str(by) for by in DIVISORS]
     assert stored["divided"]["1.5"]["perplexity"] > 10
@@ -92,6 +94,20 @@ def test_a_smoothed_translator_is_less_sure_and_not_less_often_right():
     assert len(plain) == len(smoothed)
     for one, other in zip(plain, smoothed, strict=True):
         assert one["above_99"] > 10 * other["above_99"]
+        assert abs(one["accuracy"] - other["accuracy"]) < 0.005
+
+
+def test_what_smoothing_gains_is_what_the_stored_runs_gain_and_may_be_nothing():
+    stored = recordings.sureness()["smoothing"]
+    assert re.fullmatch("[0-9a-f]{12}", stored["commit"])
+    plain, smoothed = (
+        [run["scores"]["valid"]["bleu"] for run in stored_runs(f"table_3_longer/{row}")]
+        for row in ("D3", "base")
+    )
+    gain = (smoothed[0] + smoothed[1] - sum(plain)) / 2  # D3 has two seeds
+    assert stored["gain"] == pytest.approx(gain, abs=0.01)
+    low, high = stored["interval"]
+    assert low < 0 < stored["gain"] < high
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -215,13 +231,29 @@ def test_the_parser_beats_the_grammars_counted_from_the_same_trees_by_little():
 def test_the_search_through_everything_finds_what_a_wide_beam_finds():
     translator = Translator.load("multi30k_en_de", device="cpu")
     english = "A boy jumps into a swimming pool."
-    wide = replace(translator.search, beam_size=16, alpha=0.0)
-    (found,) = translator.hypotheses([english], wide)
-    ids = torch.tensor([[*translator.tokenizer.encode(english), EOS]])
-    memory = translator.model.encoder(ids, torch.ones_like(ids)[:, None, None] > 0)
+    (found,) = searched(translator, [english], 16)
+    memory = memory_of(translator, english)
     best = likeliest(translator.model, memory, Output(found.log_prob - 2, []))
     assert best.ids == found.ids
     assert best.log_prob == pytest.approx(found.log_prob, abs=1e-3)
+
+
+def test_captions_whose_likeliest_output_is_empty_are_left_out():
+    translator = Translator.load("multi30k_en_de", device="cpu")
+    references = [
+        "Ein Hund läuft durch den Schnee.",
+        "Zwei Männer.",
+        "Eine Frau singt.",
+    ]
+    right = [Output(-1.0, translator.tokenizer.encode(text)) for text in references]
+    exact = [right[0], Output(-0.5, []), right[2]]
+    other = [right[1], right[1], right[1]]
+    found = without_empty(translator, {"beam 4": other}, exact, references)
+    assert found["likeliest"]["bleu"] == 100
+    assert found["likeliest"]["length_ratio"] == 1
+    assert found["likeliest"]["empty"] == 0
+    assert found["likeliest"]["log_prob"] == -1
+    assert found["beam 4"]["bleu"] < 50
 
 
 def test_wider_beams_find_likelier_outputs_and_fewer_words():
@@ -250,12 +282,27 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
     assert less_likely == stored["gave_up"] == 1  # there the best of the beams stands
 
 
+@torch.inference_mode()
+def test_a_translation_is_scored_beside_the_empty_output():
+    translator = Translator.load("multi30k_en_de", device="cpu")
+    english = ["A boy jumps into a swimming pool."]
+    (own,) = searched(translator, english, translator.search.beam_size)
+    german = [translator.tokenizer.decode(own.ids)]
+    found = without_smoothing.measured(translator, english, german)
+    ids = torch.tensor([[*translator.tokenizer.encode(english[0]), EOS]])
+    (first,) = translator.model(ids, torch.tensor([[BOS]])).log_softmax(-1)[0]
+    assert found == {
+        "empty": pytest.approx(first[EOS].item(), abs=0.006),
+        "translation": pytest.approx(own.log_prob, abs=0.006),
+        "empty_is_likelier": 0,
+        "bleu": 100,
+    }
+
+
 def test_without_smoothing_the_empty_output_is_less_likely():
     runs = recordings.runs_without_smoothing()
     by_seed = groupby(runs, key=lambda run: run["seed"])
     for with_it, without in (list(of_seed) for _, of_seed in by_seed):
-        if with_it["smoothing"] == 0:
-            with_it, without = without, with_it
         assert (with_it["smoothing"], without["smoothing"]) == (0.1, 0)
         assert without["empty"] < with_it["empty"] - 1
         assert without["empty_is_likelier"] < with_it["empty_is_likelier"]
@@ -279,6 +326,30 @@ def test_recall_needs_more_steps_along_a_longer_path():
         min(one["steps"] for one in of) for of in stored["runs"]["recurrence"].values()
     ]
     assert steps == sorted(steps)
+
+
+def test_a_part_that_is_not_tried_is_named(tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit, match="no part ByteNet/8; there are recurrence/3,"):
+        recall.main("ByteNet/7", "ByteNet/8")
+    stored = tmp_path / "recall.json"
+    tried = []
+
+    def trainings(name, of):
+        tried.append((name, of))
+        return {of: [{"right": 0.1 if of == "7" else 1.0}]}
+
+    monkeypatch.setattr(recall, "RECALL", stored)
+    monkeypatch.setattr(recall, "require_clean", lambda: "a")
+    monkeypatch.setattr(recall, "trainings", trainings)
+    parts = ["ByteNet/3", "ByteNet/7", "ByteNet/15", "ByteNet/near"]
+    recall.main(*parts)
+    assert tried == [("ByteNet", of) for of in ("3", "7", "near")]
+    assert "ByteNet/15 is not tried" in capsys.readouterr().out
+    recall.main("ByteNet/3")  # a shorter distance may be tried again
+    assert tried[-1] == ("ByteNet", "3")
+    found = json.loads(stored.read_text())
+    assert [*found["runs"]["ByteNet"]] == ["3", "7"]
+    assert [*found["near"]] == ["ByteNet"]
 
 
 def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
