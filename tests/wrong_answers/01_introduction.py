@@ -4,6 +4,13 @@ import math
 
 import torch
 
+
+def in_place(first, second):
+    moved = second[1]
+    moved += second[0] * first[1]
+    return first[0] * second[0], moved
+
+
 # fmt: off
 WRONG = {
     "check_share": {
@@ -31,6 +38,7 @@ WRONG = {
         "as if both kept alike": lambda first, second: (second[0] ** 2, second[0] * first[1] + second[1]),
         "the pair turned round": lambda first, second: (second[0] * first[1] + second[1], first[0] * second[0]),
         "one number": lambda first, second: first[0] * second[0],
+        "in place": in_place,
     },
     "check_slower": {
         "the other way round": lambda batch, t, r, other: t(other, batch, 64) / t(r, batch, 64),
@@ -39,6 +47,9 @@ WRONG = {
         "always one sentence": lambda batch, t, r, other: t(r, 1, 64) / t(other, 1, 64),
         "as many tokens in all": lambda batch, t, r, other: t(r, batch, 64 // batch) / t(other, batch, 64 // batch),
         "the time alone": lambda batch, t, r, other: t(r, batch, 64),
+        "the other's batch and length exchanged": lambda batch, t, r, other: t(r, batch, 64) / t(other, 64, batch),
+        "one long sentence for the other": lambda batch, t, r, other: t(r, batch, 64) / t(other, 1, 64 * batch),
+        "recurrence not measured": lambda batch, t, r, other: 1 + 64 / t(other, batch, 64),
     },
 }
 # fmt: on

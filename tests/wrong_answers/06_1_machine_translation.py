@@ -87,6 +87,7 @@ WRONG = {
         "greedy": lambda f: beam(f, 1),
         "a beam of 2": lambda f: beam(f, 2),
         "a beam of 64": lambda f: beam(f, 64),
+        "a beam of 100": lambda f: beam(f, 100),
         "the first that ends": lambda f: beam(f, 64, stop=True),
         "at most seven tokens": lambda f: everything(f, 7),
         "every output": lambda f: everything(f, 40),
@@ -128,6 +129,10 @@ WRONG = {
     },
     "check_can_still_win": {
         "no penalty": lambda f, m, u, L, alpha: u > f,
+        "a penalty of at most 1": lambda f, m, u, L, alpha: (
+            u / ((5 + L) / 6) ** min(alpha, 1) > f / ((5 + m) / 6) ** min(alpha, 1)
+        ),
+        "1 and 0": lambda f, m, u, L, alpha: int(u / ((5 + L) / 6) ** alpha > f / ((5 + m) / 6) ** alpha),
         "the penalty of its present length": lambda f, m, u, L, alpha: (
             u / ((5 + m) / 6) ** alpha > f / ((5 + m) / 6) ** alpha
         ),
