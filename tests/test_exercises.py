@@ -54,15 +54,17 @@ def test_every_check_is_tried_with_three_wrong_answers(stem):
     assert all(len(answers) >= 3 for answers in WRONG[stem].values())
 
 
-@pytest.mark.parametrize(
-    ("stem", "check", "mistake"),
-    [
-        (stem, check, mistake)
-        for stem, checks in WRONG.items()
-        for check, answers in checks.items()
-        for mistake in answers
-    ],
-)
+def answers(of):
+    """The stem, check and name of each answer in WRONG or RIGHT."""
+    return [
+        (stem, check, name)
+        for stem, checks in of.items()
+        for check, named in checks.items()
+        for name in named
+    ]
+
+
+@pytest.mark.parametrize(("stem", "check", "mistake"), answers(WRONG))
 def test_a_wrong_answer_is_refused(stem, check, mistake):
     names, _ = exercises(stem)
     with unchecked(), redirect_stdout(StringIO()) as said:
@@ -72,15 +74,7 @@ def test_a_wrong_answer_is_refused(stem, check, mistake):
     assert "ModuleNotFoundError" not in said.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("stem", "check", "way"),
-    [
-        (stem, check, way)
-        for stem, checks in RIGHT.items()
-        for check, answers in checks.items()
-        for way in answers
-    ],
-)
+@pytest.mark.parametrize(("stem", "check", "way"), answers(RIGHT))
 def test_a_right_answer_is_accepted(stem, check, way):
     names, _ = exercises(stem)
     with unchecked(), redirect_stdout(StringIO()):
