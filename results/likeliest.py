@@ -115,6 +115,24 @@ def without_empty(
     }
 
 
+def filled(
+    translator: Translator,
+    found: dict[str, list[Output]],
+    exact: Sequence[Output],
+    references: Sequence[str],
+) -> dict[str, Any]:
+    """Score the likeliest outputs, with a beam of 4's in place of the empty ones.
+
+    Args:
+        found: What each search found, by its name; "beam 4" is used.
+        exact: The likeliest output of each caption.
+        references: The caption that a person wrote for each of them.
+    """
+    pairs = zip(exact, found["beam 4"], strict=True)
+    outputs = [own if own.ids else other for own, other in pairs]
+    return scores_of(translator, outputs, references)
+
+
 def searched(
     translator: Translator, sources: Sequence[str], beam_size: int, alpha: float = 0.0
 ) -> list[Output]:
@@ -132,10 +150,11 @@ def memory_of(translator: Translator, source: str) -> Tensor:
 
 @torch.inference_mode()
 def score_again() -> None:
-    """Write down anew what needs the outputs, which are not stored: "without_empty".
+    """Write down anew what needs the outputs, which are not stored.
 
-    The stored log-probabilities say where to cut off, so that the likeliest outputs are
-    found again sooner. The log-probabilities of the translations are new as well. Their
+    These are "without_empty", "filled", and the translations' lengths. The stored
+    log-probabilities say where to cut off, so that the likeliest outputs are found
+    again sooner. The log-probabilities of the translations are new as well. Their
     commit is in "again".
     """
     result = read_json(LIKELIEST)
@@ -155,9 +174,11 @@ def score_again() -> None:
     if scores_of(translator, exact, references) != result["ways"]["likeliest"]:
         sys.exit("these are not the outputs that were found before")
     result["without_empty"] = without_empty(translator, found, exact, references)
-    result["captions"]["translation"] = [
-        round(output.log_prob, 2) for output in found["beam 4"]
-    ]
+    result["filled"] = filled(translator, found, exact, references)
+    result["captions"] |= {
+        "translation": [round(output.log_prob, 2) for output in found["beam 4"]],
+        "written": [len(output.ids) + 1 for output in found["beam 4"]],
+    }
     write_json(LIKELIEST, result)
 
 
@@ -192,6 +213,7 @@ def main() -> None:
                 "reference": round(after.sum().item(), 2),
                 "empty": round(rows[0, EOS].item(), 2),
                 "translation": round(found["beam 4"][i].log_prob, 2),
+                "written": len(found["beam 4"][i].ids) + 1,
                 "likeliest": round(exact[-1].log_prob, 2),
             }
         )
@@ -199,6 +221,7 @@ def main() -> None:
             print(i, gave_up, sum(not output.ids for output in exact), flush=True)
     result["ways"]["likeliest"] = scores_of(translator, exact, references)
     result["without_empty"] = without_empty(translator, found, exact, references)
+    result["filled"] = filled(translator, found, exact, references)
     result["gave_up"] = gave_up
     result["is_likeliest"] = {
         name: sum(a.ids == b.ids for a, b in zip(outputs, exact, strict=True))
