@@ -154,8 +154,8 @@ def score_again() -> None:
 
     These are "without_empty", "filled", and the translations' lengths. The stored
     log-probabilities say where to cut off, so that the likeliest outputs are found
-    again sooner. The log-probabilities of the translations are new as well. Their
-    commit is in "again".
+    again sooner, and which of them are empty. The log-probabilities of the translations
+    are new as well. Their commit is in "again".
     """
     result = read_json(LIKELIEST)
     result.pop("remark", None)  # of a pass that named no commit
@@ -163,8 +163,15 @@ def score_again() -> None:
     translator = Translator.load(MODEL, device="cpu")
     sources, references = PreparedCorpus(CORPUS).text(SPLIT)
     found, exact = {"beam 4": searched(translator, sources, 4)}, []
-    stored = result["captions"]["likeliest"]
-    for source, log_prob in zip(sources, stored, strict=True):
+    stored = (result["captions"][name] for name in ("likeliest", "empty"))
+    for i, (source, log_prob, of_empty) in enumerate(
+        zip(sources, *stored, strict=True)
+    ):
+        if i % 50 == 0:
+            print(i, flush=True)
+        if log_prob == of_empty:
+            exact.append(Output(log_prob, []))
+            continue
         known = Output(log_prob - 0.01, [])  # it was rounded
         best = likeliest(translator.model, memory_of(translator, source), known)
         if best is None:  # the search gave up before, too, and took the best of these
