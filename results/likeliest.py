@@ -5,6 +5,7 @@ still likelier than the best whole output found so far, so nothing likelier is m
 
 python -m results.likeliest
 python -m results.likeliest again  # the parts of `score_again`, from what is stored
+python -m results.likeliest lengths  # only how long the translations are
 """
 
 import sys
@@ -115,24 +116,6 @@ def without_empty(
     }
 
 
-def filled(
-    translator: Translator,
-    found: dict[str, list[Output]],
-    exact: Sequence[Output],
-    references: Sequence[str],
-) -> dict[str, Any]:
-    """Score the likeliest outputs, with a beam of 4's in place of the empty ones.
-
-    Args:
-        found: What each search found, by its name; "beam 4" is used.
-        exact: The likeliest output of each caption.
-        references: The caption that a person wrote for each of them.
-    """
-    pairs = zip(exact, found["beam 4"], strict=True)
-    outputs = [own if own.ids else other for own, other in pairs]
-    return scores_of(translator, outputs, references)
-
-
 def searched(
     translator: Translator, sources: Sequence[str], beam_size: int, alpha: float = 0.0
 ) -> list[Output]:
@@ -150,12 +133,11 @@ def memory_of(translator: Translator, source: str) -> Tensor:
 
 @torch.inference_mode()
 def score_again() -> None:
-    """Write down anew what needs the outputs, which are not stored.
+    """Write down anew what needs the outputs, which are not stored: "without_empty".
 
-    These are "without_empty", "filled", and the translations' lengths. The stored
-    log-probabilities say where to cut off, so that the likeliest outputs are found
-    again sooner, and which of them are empty. The log-probabilities of the translations
-    are new as well. Their commit is in "again".
+    The stored log-probabilities say where to cut off, so that the likeliest outputs are
+    found again sooner. The log-probabilities of the translations are new as well. Their
+    commit is in "again".
     """
     result = read_json(LIKELIEST)
     result.pop("remark", None)  # of a pass that named no commit
@@ -163,15 +145,8 @@ def score_again() -> None:
     translator = Translator.load(MODEL, device="cpu")
     sources, references = PreparedCorpus(CORPUS).text(SPLIT)
     found, exact = {"beam 4": searched(translator, sources, 4)}, []
-    stored = (result["captions"][name] for name in ("likeliest", "empty"))
-    for i, (source, log_prob, of_empty) in enumerate(
-        zip(sources, *stored, strict=True)
-    ):
-        if i % 50 == 0:
-            print(i, flush=True)
-        if log_prob == of_empty:
-            exact.append(Output(log_prob, []))
-            continue
+    stored = result["captions"]["likeliest"]
+    for source, log_prob in zip(sources, stored, strict=True):
         known = Output(log_prob - 0.01, [])  # it was rounded
         best = likeliest(translator.model, memory_of(translator, source), known)
         if best is None:  # the search gave up before, too, and took the best of these
@@ -181,11 +156,25 @@ def score_again() -> None:
     if scores_of(translator, exact, references) != result["ways"]["likeliest"]:
         sys.exit("these are not the outputs that were found before")
     result["without_empty"] = without_empty(translator, found, exact, references)
-    result["filled"] = filled(translator, found, exact, references)
-    result["captions"] |= {
-        "translation": [round(output.log_prob, 2) for output in found["beam 4"]],
-        "written": [len(output.ids) + 1 for output in found["beam 4"]],
-    }
+    result["captions"]["translation"] = [
+        round(output.log_prob, 2) for output in found["beam 4"]
+    ]
+    write_json(LIKELIEST, result)
+
+
+@torch.inference_mode()
+def lengths_again() -> None:
+    """Write down anew how many tokens each translation by a beam of 4 has."""
+    result = read_json(LIKELIEST)
+    commit = require_clean()
+    translator = Translator.load(MODEL, device="cpu")
+    found = searched(translator, PreparedCorpus(CORPUS).text(SPLIT)[0], 4)
+    log_probs = [round(output.log_prob, 2) for output in found]
+    pairs = zip(log_probs, result["captions"]["translation"], strict=True)
+    if any(abs(now - before) > 0.02 for now, before in pairs):
+        sys.exit("these are not the translations that were found before")
+    result["captions"]["written"] = [len(output.ids) + 1 for output in found]
+    result["lengths"] = {"commit": commit, **conditions()}
     write_json(LIKELIEST, result)
 
 
@@ -228,7 +217,6 @@ def main() -> None:
             print(i, gave_up, sum(not output.ids for output in exact), flush=True)
     result["ways"]["likeliest"] = scores_of(translator, exact, references)
     result["without_empty"] = without_empty(translator, found, exact, references)
-    result["filled"] = filled(translator, found, exact, references)
     result["gave_up"] = gave_up
     result["is_likeliest"] = {
         name: sum(a.ids == b.ids for a, b in zip(outputs, exact, strict=True))
@@ -241,4 +229,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    {"": main, "again": score_again}[" ".join(sys.argv[1:])]()
+    ways = {"": main, "again": score_again, "lengths": lengths_again}
+    ways[" ".join(sys.argv[1:])]()

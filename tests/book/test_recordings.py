@@ -11,14 +11,7 @@ from unchecked import unchecked
 
 from results import recall, without_smoothing
 from results.interventions import train_on
-from results.likeliest import (
-    Output,
-    filled,
-    likeliest,
-    memory_of,
-    searched,
-    without_empty,
-)
+from results.likeliest import Output, likeliest, memory_of, searched, without_empty
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.sureness import DIVISORS, divided, sureness
 from results.without_sums import ENCODERS, changed_encoder
@@ -261,8 +254,6 @@ def test_captions_whose_likeliest_output_is_empty_are_left_out():
     assert found["likeliest"]["empty"] == 0
     assert found["likeliest"]["log_prob"] == -1
     assert found["beam 4"]["bleu"] < 50
-    whole = filled(translator, {"beam 4": right}, exact, references)
-    assert (whole["bleu"], whole["empty"]) == (100, 0)
 
 
 def test_wider_beams_find_likelier_outputs_and_fewer_words():
@@ -276,6 +267,7 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
     assert {len(column) for column in captions.values()} == {1000}
     translated = sum(captions["translation"]) / 1000
     assert translated == pytest.approx(ways["beam 4"]["log_prob"], abs=0.01)
+    assert 0.88 < sum(captions["written"]) / sum(captions["tokens"]) < 0.9
     without = stored["without_empty"]
     assert without["beam 4"]["length_ratio"] > without["likeliest"]["length_ratio"]
     assert without["likeliest"]["empty"] == 0
