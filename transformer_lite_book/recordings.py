@@ -164,7 +164,8 @@ def likeliest_outputs() -> dict[str, Any]:
     log-probabilities of the reference, of the empty output, of the translation by a
     beam of 4, and of the likeliest output. "without_empty" has two searches' scores on
     the captions whose likeliest output is not empty. These and the translations'
-    log-probabilities come from a second pass, as "remark" says.
+    log-probabilities come from a second pass, of the commit in "again". "written"
+    counts a translation's tokens; it is of the commit in "lengths".
     """
     return json.loads(LIKELIEST.read_text(encoding="utf-8"))
 

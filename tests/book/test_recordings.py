@@ -267,6 +267,7 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
     assert {len(column) for column in captions.values()} == {1000}
     translated = sum(captions["translation"]) / 1000
     assert translated == pytest.approx(ways["beam 4"]["log_prob"], abs=0.01)
+    assert 0.88 < sum(captions["written"]) / sum(captions["tokens"]) < 0.9
     without = stored["without_empty"]
     assert without["beam 4"]["length_ratio"] > without["likeliest"]["length_ratio"]
     assert without["likeliest"]["empty"] == 0

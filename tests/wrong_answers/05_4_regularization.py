@@ -1,9 +1,12 @@
 """Wrong answers to the exercises of 5.4, by check and by mistake."""
 
+import math
+
 import torch
 from torch.nn import functional as F
 
 from transformer_lite.loss import label_smoothed_loss
+from transformer_lite.tokenizer import PAD
 
 
 def dropping(shape_of, scale=lambda rate: 1 - rate, lose=lambda rate: rate):
@@ -182,8 +185,57 @@ def by_functional_grad(scores, labels, epsilon, pad_id):
         )(scores.clone())
 
 
+def validation(measure, before=lambda model: model.eval(), after=lambda m: m.train()):
+    """A model's perplexity, with another measure or other states of the model."""
+
+    def candidate(model, batch):
+        before(model)
+        with torch.no_grad():
+            logits = model(batch.src_ids, batch.tgt_input)
+        found = measure(label_smoothed_loss(logits, batch.labels, 0.1, PAD), batch)
+        after(model)
+        return found
+
+    return candidate
+
+
+def unsmoothed(sums, batch):
+    return math.exp(sums.nll.item() / sums.tokens.item())
+
+
+def with_gradients(model, batch):
+    logits = model.eval()(batch.src_ids, batch.tgt_input)
+    sums = label_smoothed_loss(logits, batch.labels, 0.1, PAD)
+    sums.loss.backward()
+    model.train()
+    return unsmoothed(sums, batch)
+
+
+def with_gradients_switched_off(model, batch):
+    torch.set_grad_enabled(False)
+    return validation(unsmoothed)(model, batch)
+
+
+def with_a_seed(model, batch):
+    torch.manual_seed(0)
+    return validation(unsmoothed, before=lambda model: None)(model, batch)
+
+
 # fmt: off
 WRONG = {
+    "check_perplexity": {
+        "of the smoothed loss": validation(lambda sums, batch: math.exp(sums.loss.item() / sums.tokens.item())),
+        "with dropout": validation(unsmoothed, before=lambda model: None),
+        "dropout with a seed": with_a_seed,
+        "dropout off for good": validation(unsmoothed, after=lambda model: None),
+        "gradients off for good": with_gradients_switched_off,
+        "gradients of the validation batch": with_gradients,
+        "padding counts": validation(lambda sums, batch: math.exp(sums.nll.item() / batch.labels.numel())),
+        "the mean of sentences": validation(lambda sums, batch: math.exp(sums.nll.item() / len(batch.labels))),
+        "the loss": validation(lambda sums, batch: sums.nll.item() / sums.tokens.item()),
+        "base 2": validation(lambda sums, batch: 2 ** (sums.nll.item() / sums.tokens.item())),
+        "nothing": lambda model, batch: None,
+    },
     "check_dropout": {
         "nothing": lambda x, rate: None,
         "an error": lambda x, rate: x @ x,

@@ -2,11 +2,18 @@
 
 import math
 from collections import Counter
+from functools import cache
 from heapq import heappop, heappush
 
+import nbformat
+import sacrebleu
 import torch
+from loading import ROOT
 
-from transformer_lite.tokenizer import EOS
+from transformer_lite import Translator
+from transformer_lite.batching import pad
+from transformer_lite.config import SearchConfig
+from transformer_lite.tokenizer import BOS, EOS
 
 
 def grams(words, n):
@@ -81,13 +88,115 @@ def by_key(words, references, n, key):
     return (Counter(map(key, grams(words, n).elements())) & allowed).total()
 
 
+def level_by_level(next_log_probs, margin):
+    """The right search, but it goes on from what is behind by less than a margin."""
+    begun, best = [(0.0, ())], (-math.inf, ())
+    while begun:
+        found = [
+            (log_prob + p, (*tokens, token))
+            for log_prob, tokens in begun
+            for token, p in next_log_probs(tokens).items()
+        ]
+        best = max([best, *(one for one in found if one[1][-1] == EOS)])
+        begun = [
+            one for one in found if one[1][-1] != EOS and one[0] > best[0] - margin
+        ]
+    return best[1]
+
+
+def until_stopped(next_log_probs):
+    """Goes through everything, and returns its best when the check stops it."""
+    begun, best = [(0.0, ())], (-math.inf, (EOS,))
+    try:
+        while begun:
+            log_prob, tokens = begun.pop(0)
+            for token, p in next_log_probs(tokens).items():
+                one = (log_prob + p, (*tokens, token))
+                if token == EOS:
+                    best = max(best, one)
+                else:
+                    begun.append(one)
+    except Exception:
+        pass
+    return best[1]
+
+
+@cache
+def translator():
+    return Translator.load("multi30k_en_de", device="cpu")
+
+
+def greedy(sources):
+    return translator().translate(sources, SearchConfig(beam_size=1))
+
+
+@torch.inference_mode()
+def forced(sources, references, own_length=False):
+    """What the model writes while it reads the references."""
+    encode, decode = translator().tokenizer.encode, translator().tokenizer.decode
+    src_ids = pad([[*encode(text), EOS] for text in sources])
+    targets = [[BOS, *encode(text)] for text in references]
+    rows = translator().model(src_ids, pad(targets)).argmax(-1).tolist()
+    cut = [row[: len(ids) - 1] for row, ids in zip(rows, targets, strict=True)]
+    if own_length:
+        cut = [row[: row.index(EOS)] if EOS in row else row for row in rows]
+    return [decode(ids) for ids in cut]
+
+
+def of_the_references_length(sources, references):
+    encode, decode = translator().tokenizer.encode, translator().tokenizer.decode
+    pairs = zip(greedy(sources), references, strict=True)
+    return [decode(encode(own)[: len(encode(human))]) for own, human in pairs]
+
+
+def the_better_one(sources, references):
+    """Of the greedy output and a beam's, the one nearer to the reference."""
+    both = zip(greedy(sources), translator().translate(sources), strict=True)
+    score = sacrebleu.sentence_bleu
+    return [
+        max(two, key=lambda own, human=human: score(own, [human]).score)
+        for two, human in zip(both, references, strict=True)
+    ]
+
+
+def sentences():
+    """The sources and references that the chapter has written itself."""
+    path = ROOT / "notebooks" / "06_1_machine_translation.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    (source,) = [of.source for of in cells if 'sentences = """' in of.source]
+    text = source.partition('sentences = """')[2].partition('"""')[0]
+    pairs = [line.split(" | ") for line in text.strip().splitlines()]
+    return [list(side) for side in zip(*pairs, strict=True)]
+
+
+SOURCES, REFERENCES = sentences()
+GIVEN = {"sources": SOURCES, "references": REFERENCES, "measure": sacrebleu.BLEU()}
+
+
 # fmt: off
 WRONG = {
+    "check_outputs": {
+        "the reference up to each word": forced,
+        "the same, with the model's own end": lambda s, r: forced(s, r, own_length=True),
+        "as long as the reference": of_the_references_length,
+        "the references": lambda s, r: r,
+        "a beam of 4": lambda s, r: translator().translate(s),
+        "the better of two outputs": the_better_one,
+        "the same whatever the sources": lambda s, r: greedy(SOURCES),
+        "known sentences only": lambda s, r: [dict(zip(SOURCES, greedy(SOURCES), strict=True))[text] for text in s],
+        "sorted": lambda s, r: sorted(greedy(s)),
+        "one text": lambda s, r: " ".join(greedy(s)),
+        "nothing": lambda s, r: None,
+    },
     "check_likeliest": {
         "greedy": lambda f: beam(f, 1),
         "a beam of 2": lambda f: beam(f, 2),
         "a beam of 64": lambda f: beam(f, 64),
         "a beam of 100": lambda f: beam(f, 100),
+        "a beam of 1,000": lambda f: beam(f, 1000),
+        "at most fifty tokens": lambda f: level_by_level(lambda t: f(t) if len(t) < 50 else {EOS: -99.0}, 0),
+        "beginnings that are a little behind": lambda f: level_by_level(f, 1),
+        "everything until the check stops it": until_stopped,
         "the first that ends": lambda f: beam(f, 64, stop=True),
         "at most seven tokens": lambda f: everything(f, 7),
         "every output": lambda f: everything(f, 40),
@@ -111,6 +220,7 @@ WRONG = {
             )
         ),
         "many numbers": lambda words, references, n: torch.ones(3),
+        "a float": lambda words, references, n: float(by_key(words, references, n, tuple)),
         "the longest reference": matches(lambda counts: max(counts, key=Counter.total)),
         "a constant": lambda words, references, n: 2,
         "substrings": lambda words, references, n: sum(
@@ -154,3 +264,7 @@ WRONG = {
     },
 }
 # fmt: on
+
+RIGHT = {
+    "check_outputs": {"by the package": lambda sources, references: greedy(sources)}
+}
