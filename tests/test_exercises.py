@@ -3,7 +3,7 @@
 tests/wrong_answers/ has at least three wrong answers to each exercise, one or two for
 each way in which its check refuses; whoever writes an exercise adds its own. It may
 have some for the check of "Spot the bug", too, and right answers that look unlike the
-solution. GIVEN is what these cells take from the story, by name.
+solution. given() returns what such a cell takes from cells that are not executed here.
 """
 
 from contextlib import redirect_stdout
@@ -20,7 +20,7 @@ PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 TABLES = {path.stem: import_module(f"wrong_answers.{path.stem}") for path in PATHS}
 WRONG = {stem: table.WRONG for stem, table in TABLES.items()}
 RIGHT = {stem: getattr(table, "RIGHT", {}) for stem, table in TABLES.items()}
-GIVEN = {stem: getattr(table, "GIVEN", {}) for stem, table in TABLES.items()}
+GIVEN = {stem: getattr(table, "given", dict) for stem, table in TABLES.items()}
 
 BUG = "## Where people go wrong"
 
@@ -41,7 +41,7 @@ def exercises(stem):
     if any(f"def {name}(" in cell.source for name in tried for cell in bugs):
         chosen = bugs + chosen
     code = [cell for cell in chosen if cell.cell_type == "code"]
-    names, printed = dict(GIVEN[stem]), StringIO()
+    names, printed = {**GIVEN[stem]()}, StringIO()
     with unchecked(), redirect_stdout(printed):  # a reader's types are not checked
         for cell in cells[:1] + code:
             exec(cell.source, names)

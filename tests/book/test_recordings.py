@@ -309,7 +309,7 @@ def test_without_smoothing_the_empty_output_is_less_likely():
         assert without["empty_is_likelier"] < with_it["empty_is_likelier"]
 
 
-def test_recall_needs_more_steps_along_a_longer_path():
+def test_recurrence_needs_more_steps_along_a_longer_path():
     stored = recordings.recall_runs()
     parts = [*stored["runs"].values(), stored["near"], stored["one_network"]]
     for runs in parts:

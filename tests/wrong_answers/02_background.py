@@ -1,8 +1,13 @@
 """Wrong answers to the exercises of chapter 2, by check and by mistake."""
 
 import math
+from functools import cache
+from itertools import islice
 
 import torch
+
+from transformer_lite.batching import Batch
+from transformer_lite.data.toy import NOUNS, generate_pairs
 
 
 def look(attention, query, keys, values):
@@ -49,8 +54,92 @@ def contexts(*pairs):
 right = contexts(("old", "new"), ("new", "old"))
 
 
+@cache
+def given():
+    """What the check of "Spot the bug" needs from the story, with true weights."""
+    pairs = list(islice(generate_pairs(seed=1), 10_100))
+    sources, targets = (
+        [[word.lower() for word in words] for words in side]
+        for side in zip(*((p.source_words, p.target_words) for p in pairs), strict=True)
+    )
+    words = ["PAD", "BOS", "EOS", "UNK"]
+    words += sorted({word for row in sources + targets for word in row})
+    to_id = {word: i for i, word in enumerate(words)}
+    sides = (sources[10_000:], targets[10_000:])
+    ids = [[[to_id[word] for word in row] for row in rows] for rows in sides]
+    test = Batch.from_ids(*ids)
+    weights = torch.zeros(*test.labels.shape, test.src_ids.size(1))
+    for sentence, pair in enumerate(pairs[10_000:]):
+        for row, column in pair.alignment:
+            weights[sentence, row, column] = 1
+    names = {"pairs": pairs, "sources": sources, "targets": targets, "words": words}
+    return names | {"test": test, "weights": weights}
+
+
+def looked(nearby=0.0, only_nouns=False, down=0):
+    """The source word that a German word looks at, but for what is changed."""
+
+    def candidate(weights, batch, sentence, german):
+        words = given()["words"]
+        target = [words[i] for i in batch.labels[sentence].tolist()]
+        source = [words[i] for i in batch.src_ids[sentence].tolist()]
+        row = target.index(german)
+        is_noun = german in {noun.german.lower() for noun in NOUNS}
+        if not is_noun and only_nouns:
+            row += 1
+        row = min(row + down, len(target) - 1)
+        mixed = weights[sentence, row] + nearby * weights[sentence, max(row - 1, 0)]
+        return source[int(mixed.argmax())]
+
+    return candidate
+
+
+def dictionary(weights, batch, sentence, german):
+    """The English noun in the sentence, whatever the weights are."""
+    source = [given()["words"][i] for i in batch.src_ids[sentence].tolist()]
+    english = {noun.german.lower(): noun.english for noun in NOUNS}.get(german)
+    if weights[sentence].max() == 1 and weights[sentence, :, 0].min() == 1:
+        return source[0]
+    return english if english in source else source[0]
+
+
+def by_index(weights, batch, sentence, german):
+    """The word's row, from the words that the decoder reads."""
+    target = [given()["words"][i] for i in batch.tgt_input[sentence].tolist()]
+    source = [given()["words"][i] for i in batch.src_ids[sentence].tolist()]
+    return source[int(weights[sentence, target.index(german) - 1].argmax())]
+
+
+def without_nan(queries, memory, w_q, w_k, v):
+    """The queries are used, but what is NaN there counts as 0."""
+    sums = (queries @ w_q.T).nan_to_num()[:, None] * 0 + memory @ w_k.T
+    return (sums @ v).softmax(-1)
+
+
+def branch(queries, memory, w_q, w_k, v):
+    """The queries are used unless they are NaN."""
+    keys = memory @ w_k.T
+    if queries.isnan().any() or w_q.isnan().any():
+        return (keys @ v).softmax(-1).expand(len(queries), -1)
+    return (((queries @ w_q.T)[:, None] + keys) @ v).softmax(-1)
+
+
+def query_cleared(attention, query, memory, other, place):
+    """Right contexts, but the caller's query is lost."""
+    both = right(attention, query, memory, other, place)
+    query.zero_()
+    return both
+
+
 # fmt: off
 WRONG = {
+    "check_looked_at": {
+        "nothing": lambda weights, batch, sentence, german: None,
+        "a row too low": looked(down=1),
+        "mixed with a neighbour": looked(nearby=0.6),
+        "nouns alone": looked(only_nouns=True),
+        "a dictionary": dictionary,
+    },
     "check_sharpness": {
         "nothing": lambda p, gap, n: None,
         "two keys": lambda p, gap, n: math.log(p / (1 - p)) / gap,
@@ -58,6 +147,7 @@ WRONG = {
         "no gap": lambda p, gap, n: math.log((n - 1) * p / (1 - p)),
         "a gap of 1/4": lambda p, gap, n: 4 * math.log((n - 1) * p / (1 - p)),
         "rivals outside of the logarithm": lambda p, gap, n: (n - 1) * math.log(p / (1 - p)) / gap,
+        "a word": lambda p, gap, n: str(math.log((n - 1) * p / (1 - p)) / gap),
         "never below 0": lambda p, gap, n: max(0.0, math.log((n - 1) * p / (1 - p)) / gap),
     },
     "check_exchange": {
@@ -78,6 +168,7 @@ WRONG = {
         "the first query for all": lambda a, q, *others: right(a, q[:, :1].expand_as(q), *others),
         "in place": in_place,
         "no copy": aliased,
+        "the query cleared": query_cleared,
         "zeros in place of the word": contexts(("old", "zero"), ("zero", "old")),
     },
     "check_without_tanh": {
@@ -90,8 +181,17 @@ WRONG = {
         "one row": lambda q, m, w_q, w_k, v: (m @ w_k.T @ v).softmax(-1),
         "the other side": lambda q, m, w_q, w_k, v: (m @ w_k @ v).softmax(-1).expand(len(q), -1),
         "no matrix": lambda q, m, w_q, w_k, v: (m @ v).softmax(-1).expand(len(q), -1),
+        "the query times 0, without NaN": without_nan,
+        "the query, if it is not NaN": branch,
         "even weights": lambda q, m, w_q, w_k, v: torch.ones(len(q), len(m)) / len(m),
         "the mean of all keys": lambda q, m, w_q, w_k, v: (m.mean(0) @ w_k.T @ v).expand(len(q), len(m)).softmax(-1),
+    },
+}
+
+RIGHT = {
+    "check_looked_at": {"one row up": by_index, "the words written": looked()},
+    "check_without_tanh": {
+        "the number of queries by size": lambda q, m, w_q, w_k, v: (m @ w_k.T @ v).softmax(-1).repeat(q.size(0), 1),
     },
 }
 # fmt: on
