@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from transformer_lite.embeddings import Embedding
 from transformer_lite.training.step import flops_per_token
 
 
@@ -29,6 +30,36 @@ def planned(bill=same, fleet=same, whole=math.floor, hours="steps"):
     return plan
 
 
+def parameters(model):
+    """The matrix that looks tokens up, and all other parameters."""
+    lookups = [m.weight for m in model.modules() if isinstance(m, Embedding)]
+    others = [p for p in model.parameters() if all(p is not w for w in lookups)]
+    return lookups[0], others
+
+
+def estimated(factor=6, lookups=1, of=lambda p: True):
+    """An estimate with one thing or another counted differently."""
+
+    def estimate(model, tokens):
+        lookup, others = parameters(model)
+        counted = sum(p.numel() for p in others if of(p))
+        return factor * tokens * (counted + lookups * lookup.numel())
+
+    return estimate
+
+
+def with_the_largest(model, tokens):
+    """The first count and the largest parameter, whatever it is."""
+    _, others = parameters(model)
+    counted = sum(p.numel() for p in others)
+    return 6 * tokens * (counted + max(p.numel() for p in model.parameters()))
+
+
+def as_stored(model, tokens):
+    """Every entry of the state dictionary, where a tied matrix stands more than once."""
+    return 6 * tokens * sum(value.numel() for value in model.state_dict().values())
+
+
 def significant(x, digits, to_whole):
     """A number rounded to so many binary digits by some way to round."""
     if x == 0:
@@ -45,6 +76,22 @@ def half_away(x):
 
 # fmt: off
 WRONG = {
+    "check_estimate": {
+        "none": lambda model, tokens: None,
+        "as it was": estimated(lookups=0),
+        "the matrix twice, for lookup and output": estimated(lookups=2),
+        "the matrix three times, for each of its uses": estimated(lookups=3),
+        "forward only": estimated(factor=2),
+        "four operations": estimated(factor=4),
+        "eight operations": estimated(factor=8),
+        "the first count by the base model's share": estimated(factor=6 / 0.7, lookups=0),
+        "the matrix at two operations": estimated(lookups=1 / 3),
+        "source and target tokens": lambda model, tokens: estimated()(model, 2 * tokens),
+        "one token": lambda model, tokens: estimated()(model, 1),
+        "the largest parameter": with_the_largest,
+        "the state dictionary": as_stored,
+        "the check's own count": lambda model, tokens: tokens * flops_per_token(model.config, 25),
+    },
     "check_plan": {
         "the bill of one GPU": planned(bill=lambda gpus: 1),
         "the speed of one GPU": planned(fleet=lambda gpus: 1),
@@ -85,3 +132,5 @@ WRONG = {
     },
 }
 # fmt: on
+
+RIGHT = {"check_estimate": {"matrices only": estimated(of=lambda p: p.ndim == 2)}}
