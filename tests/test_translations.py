@@ -105,7 +105,7 @@ def test_a_translation_of_everything_keeps_the_blocks_and_misses_nothing(name):
     document = tool.documents()[name]
 
     def pseudo(message, kind):
-        return message if tool.is_shared(kind) else f"{message}가"
+        return message if kind in tool.HOMES else f"{message}가"
 
     after = tool.transform(document, pseudo)
     assert blocks(after) == blocks(document)
@@ -135,11 +135,13 @@ def test_what_a_notebook_shows_around_its_code_is_translated():
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_markdown_cell(head), code]
     )
-    assert tool.messages(notebook) == {
+    assert tool.messages(notebook, tool.SHARED) == {
         "[Open in Colab]{0}": "generated",
         "Chapter {0} of {1}": "generated",
         "Solution": "title",
         "Show a solution": "prompt",
+    }
+    assert tool.messages(notebook) == {
         "**A figure.**": "caption",
         "One line.": "alternative text",
         "It is so.": "paragraph",
@@ -259,7 +261,7 @@ def test_an_edition_shows_what_is_translated_and_english_else(half):
     (cell,) = nbformat.reads(source[0], 4).cells
     # Sphinx translates the heading, and keeps its English anchor.
     assert cell.source == "# A title\n\n했습니다.\n\nOld.\n\nNew."
-    used = {str(half), str(half.with_stem("shared"))}
+    used = {str(half), *(str(half.with_stem(name)) for name in ("shared", "live"))}
     assert korean.env.dependencies["notebooks/page"] == used
     lacks = korean.env.metadata["notebooks/page"]["lacks"]
     assert lacks == editions.translations.PARTLY
