@@ -72,7 +72,7 @@ Link to this code|Link to this heading|Link to this image|Link to this table
 On this page|Open an issue|Open issue|Previous|Print to PDF|Repository|Search
 Search this book...|Show Source|Show the code|Site navigation|Skip to main content
 next|next page|Source repositories|Source repository|light/dark|previous|previous page
-%s hours|%s minutes|Languages
+%s hours|%s minutes|Languages|Toggle primary sidebar|Toggle secondary sidebar
 Version warning|{MADE_FROM}|{PARTLY}|{NOT_YET}
 """
 """What the theme and the extensions write on a page."""
