@@ -32,7 +32,7 @@ NAMED = re.compile(
 LITERAL = re.compile(r'"[^"\n]*"|`(?:\$\{[^{}]*\}|[^`$])*`')
 VALUE = re.compile(r"\$\{[^{}]*\}")
 NO_WORDS = {
-    "BEGIN", "END", "GPU", "GPUs", "Transformer",  # names
+    "BEGIN", "END", "GPU",  # names
     "span", "strong", "de", "as it is", "sure", "unsure", "one", "attention",
     "transformer", "changed", "en", "gpu", "link",
 }  # fmt: skip

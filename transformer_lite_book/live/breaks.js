@@ -48,7 +48,7 @@ export function build(root, data) {
     [t`one vector`, "one", "de"],
     [t`which means`, "gloss"],
     [t`with attention`, "attention", "de"],
-    ["Transformer", "transformer", "de"],
+    [t`Transformer`, "transformer", "de"],
   ].map(([title, key, lang = "en"]) => {
     make(panel, "p", { class: "axis", style: "margin: 0.5em 0 0" }, title);
     return [key, make(panel, "p", { lang, style: "margin: 0; min-height: 1.5em" })];

@@ -65,7 +65,7 @@ export function build(root, data) {
     figure.choice(controls, title, list.map((one) => one.name), name);
   }
   const sliders = make(panel, "div", { class: "controls wide" });
-  figure.slider(sliders, "GPUs", {
+  figure.slider(sliders, t`GPUs`, {
     min: 1, max: 8,
     get: ({ cards }) => cards,
     set: (cards) => ({ cards }),
