@@ -6,7 +6,7 @@ script hides it and draws the same with controls. Nothing is loaded from elsewhe
 
 Paper: Figures 1–5
 Chapter: 03_1_encoder_and_decoder_stacks, 03_2_2_multi_head_attention
-Tests: tests/book/test_live_figures.py
+Tests: tests/book/test_live_figures.py, tests/book/test_messages.py
 """
 
 import json
