@@ -1,5 +1,6 @@
 """Catalogues cover what the book says, and no translation falls out of step."""
 
+import json
 import re
 from types import SimpleNamespace
 
@@ -105,7 +106,7 @@ def test_a_translation_of_everything_keeps_the_blocks_and_misses_nothing(name):
     document = tool.documents()[name]
 
     def pseudo(message, kind):
-        return message if tool.is_shared(kind) else f"{message}가"
+        return message if kind in tool.HOMES else f"{message}가"
 
     after = tool.transform(document, pseudo)
     assert blocks(after) == blocks(document)
@@ -135,11 +136,13 @@ def test_what_a_notebook_shows_around_its_code_is_translated():
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_markdown_cell(head), code]
     )
-    assert tool.messages(notebook) == {
+    assert tool.messages(notebook, tool.SHARED) == {
         "[Open in Colab]{0}": "generated",
         "Chapter {0} of {1}": "generated",
         "Solution": "title",
         "Show a solution": "prompt",
+    }
+    assert tool.messages(notebook) == {
         "**A figure.**": "caption",
         "One line.": "alternative text",
         "It is so.": "paragraph",
@@ -201,6 +204,48 @@ def test_a_changed_paragraph_is_noticed_and_names_its_text(page, monkeypatch):
     assert "has changed" in new
 
 
+def test_a_changed_word_of_a_script_is_noticed(monkeypatch):
+    catalogue = tool.read(tool.path_of("ko", tool.LIVE))
+    assert [*tool.faults("ko", tool.LIVE, catalogue)] == []
+    before = tool.messages_of
+    monkeypatch.setattr(
+        tool,
+        "messages_of",
+        lambda *modules: [
+            text.replace("Next stop", "The next stop") for text in before(*modules)
+        ],
+    )
+    tool.expected.cache_clear()
+    faults = "\n".join(tool.faults("ko", tool.LIVE, catalogue))
+    tool.expected.cache_clear()
+    assert "'The next stop' is new or has changed" in faults
+    assert "'Next stop' is gone" in faults
+
+
+@pytest.mark.parametrize("new", ["{0} 켬", "{0}의 {0}", "{1}의 {0}, {1}"])
+def test_a_translation_has_every_place_of_a_script_once(monkeypatch, new):
+    monkeypatch.setattr(tool, "expected", lambda name: {"{0} of {1}": "live figure"})
+    made = catalogue({"{0} of {1}": "{1}의 {0}"})
+    assert [*tool.faults("ko", tool.LIVE, made)] == []
+    made["{0} of {1}"].string = new
+    assert any("places" in fault for fault in tool.faults("ko", tool.LIVE, made))
+
+
+def test_a_notebook_of_an_edition_has_figures_with_its_words(monkeypatch):
+    words = {"key": "키", "Reset": "처음으로"}
+    monkeypatch.setattr(tool, "translation", lambda language, name: words)
+    done = tool.notebook("ko", CHAPTER, "https://book.example/")
+    line = f"const MESSAGES = {json.dumps({'Reset': '처음으로', 'key': '키'})};"
+    (figure,) = (
+        html
+        for cell in done.cells
+        for output in cell.get("outputs", [])
+        if "live-figure" in (html := output.get("data", {}).get("text/html", ""))
+    )
+    assert line in figure
+    assert figure.replace(f"{line}\n", "") == tool.renewed(figure)
+
+
 def test_update_keeps_translations_and_marks_changed_ones(page, monkeypatch, tmp_path):
     monkeypatch.setattr(tool, "LOCALE", tmp_path)
     path = tool.path_of("ko", "page")
@@ -259,7 +304,7 @@ def test_an_edition_shows_what_is_translated_and_english_else(half):
     (cell,) = nbformat.reads(source[0], 4).cells
     # Sphinx translates the heading, and keeps its English anchor.
     assert cell.source == "# A title\n\n했습니다.\n\nOld.\n\nNew."
-    used = {str(half), str(half.with_stem("shared"))}
+    used = {str(half), *(str(half.with_stem(name)) for name in ("shared", "live"))}
     assert korean.env.dependencies["notebooks/page"] == used
     lacks = korean.env.metadata["notebooks/page"]["lacks"]
     assert lacks == editions.translations.PARTLY

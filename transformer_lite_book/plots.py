@@ -10,7 +10,6 @@ Tests: tests/book/test_plots.py, tests/package/page/test_explorer.py
 """
 
 import inspect
-import json
 import math
 import re
 import textwrap
@@ -31,7 +30,7 @@ from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from transformer_lite.page import EXPLORER, script_of, text_of
+from transformer_lite_book.live_figures import explorer
 
 NARROW, COLUMN, WIDE = 4.6, 6.4, 8.7
 """Widths of a figure in inches: of a cell tagged narrow, which a phone shows whole; of
@@ -75,11 +74,6 @@ ASIAN_FONTS = (
 """Fonts with Chinese, Japanese or Korean; figures use those that are installed.
 
 Where there is none, `attention_explorer` shows such text: a browser finds a font."""
-
-FALLBACK = (
-    "An interactive map of attention weights stands here, where scripts may run: "
-    "in the book, in Colab, or in Jupyter once the notebook is trusted."
-)
 
 
 def use_book_style() -> None:
@@ -337,17 +331,7 @@ def attention_explorer(
                 f"start: there is no {field} {value}; the first map has {size}, "
                 "counted from 0"
             )
-    data = {"maps": shown, "start": {"map": 0, **start._asdict()}}
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    text = text.replace("<", "\\u003c")  # so that no word can end the script element
-    return HTML(
-        '<div class="own-theme attention-explorer">\n'
-        f"<style>\n{text_of('explorer.css')}</style>\n"
-        f'<p class="fallback">{FALLBACK}</p>\n'
-        f'<script type="application/json" class="attention-data">{text}</script>\n'
-        f"<script>\n{script_of(*EXPLORER, 'explorers.js')}</script>\n"
-        "</div>"
-    )
+    return explorer({"maps": shown, "start": {"map": 0, **start._asdict()}})
 
 
 def _require_attention(

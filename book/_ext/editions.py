@@ -44,7 +44,11 @@ def edition(config):
 def offered():
     """Return the languages that a page of the book is translated to."""
     found = translations.LOCALE.glob("*/*.po")
-    return {path.parent.name for path in found if path.stem != translations.SHARED}
+    return {
+        path.parent.name
+        for path in found
+        if path.stem not in (translations.SHARED, translations.LIVE)
+    }
 
 
 def configure(app, config):
@@ -89,13 +93,10 @@ def translate(app, docname, source):
     if not language:
         return
     app.env.metadata[docname]["lacks"] = translations.NOT_YET
-    shared, path = (
-        translations.path_of(language, part) for part in (translations.SHARED, name)
-    )
-    if not path.exists():
+    if not translations.path_of(language, name).exists():
         return
-    app.env.note_dependency(str(shared))
-    app.env.note_dependency(str(path))
+    for part in (translations.SHARED, translations.LIVE, name):
+        app.env.note_dependency(str(translations.path_of(language, part)))
     done, lacking = words(language, name), []
 
     def translated(message, kind):

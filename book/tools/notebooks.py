@@ -17,7 +17,6 @@ to run, and replaced only when it ran to its end. Its pictures get palettes.
 
 import argparse
 import hashlib
-import json
 import math
 import os
 import re
@@ -36,7 +35,7 @@ import make_map
 from palettes import with_palette
 
 from transformer_lite.runs.files import write_whole
-from transformer_lite_book.live_figures import live_figure
+from transformer_lite_book.live_figures import renewed
 from transformer_lite_course.parts import PARTS
 
 ROOT = make_map.ROOT
@@ -51,10 +50,6 @@ UNNUMBERED = {
     "why_eight_gpus_are_not_eight_times_faster": "Section 5.2",
 }
 """What in the paper the chapters without a section's number belong to."""
-LIVE_FIGURE = re.compile(
-    r'<div [^>]*data-name="(\w+)".*?<script type="application/json">(.*?)</script>',
-    re.S,
-)
 EXERCISES = "## Exercises\n\n"
 COURSE = "You can also write this whole part yourself:"
 BESIDE = ("transformer_lite_course", "transformer_lite_book", "transformer_lite.page")
@@ -167,10 +162,8 @@ def with_live_figures(notebook: NotebookNode) -> NotebookNode:
     """Give each stored live figure the current style and script around its own data."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            stored = LIVE_FIGURE.match(output.get("data", {}).get("text/html", ""))
-            if stored:
-                name, data = stored.groups()
-                output.data["text/html"] = live_figure(name, json.loads(data)).data
+            if "text/html" in output.get("data", {}):
+                output.data["text/html"] = renewed(output.data["text/html"])
     return notebook
 
 

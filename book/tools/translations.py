@@ -5,7 +5,8 @@
     python book/tools/translations.py build ko
 
 A catalogue holds what one chapter or page says, paragraph by paragraph, in English and
-in another language; shared.po holds what is the same everywhere. `update` brings those
+in another language; shared.po holds what is the same everywhere, and live.po what the
+scripts of live figures and of the live translator say. `update` brings those
 that exist, or the ones named, to the English as it is: what it finds again it keeps,
 what has changed it marks as fuzzy. A message without a translation, or with a fuzzy
 one, shows English. `check` says where a catalogue is not up to date, and where a
@@ -36,6 +37,9 @@ import link_glossary
 import make_map
 
 import notebooks as tool
+from transformer_lite.page import messages_of
+from transformer_lite.page.export import PAGE, TITLE, WORKER
+from transformer_lite_book.live_figures import TOUR, renewed
 
 ROOT = make_map.ROOT
 LOCALE = ROOT / "book" / "locale"
@@ -44,7 +48,9 @@ TOC = ROOT / "book" / "_toc.yml"
 LANGUAGES = {"ko": "ko", "zh": "zh_CN"}
 """The folder of each language, and Sphinx's name for it."""
 NAMES = {"en": "English", "ko": "한국어", "zh": "中文"}
-SHARED = "shared"
+SHARED, LIVE = "shared", "live"
+HOMES = {"generated": SHARED, "prompt": SHARED, "title": SHARED, "live figure": LIVE}
+"""The catalogues of what is not a chapter's own, by what it is."""
 VOICES = {
     "연습 문제": "exercise",
     "논문": "the-paper",
@@ -66,7 +72,7 @@ Link to this code|Link to this heading|Link to this image|Link to this table
 On this page|Open an issue|Open issue|Previous|Print to PDF|Repository|Search
 Search this book...|Show Source|Show the code|Site navigation|Skip to main content
 next|next page|Source repositories|Source repository|light/dark|previous|previous page
-%s hours|%s minutes|Languages
+%s hours|%s minutes|Languages|Toggle primary sidebar|Toggle secondary sidebar
 Version warning|{MADE_FROM}|{PARTLY}|{NOT_YET}
 """
 """What the theme and the extensions write on a page."""
@@ -107,8 +113,9 @@ def transform(document: Document, translate: Translate) -> Document:
     """Return a page or a notebook with each message as `translate` gives it.
 
     A message is a paragraph, a heading, the cell of a table, a caption, an alternative
-    text, the title of a closed cell or the words that open it. `translate` is given the
-    message and what it is. Where it changes nothing, no byte of the document changes.
+    text, the title of a closed cell, the words that open it or what a live figure says.
+    `translate` is given the message and what it is. Where it changes nothing, no byte
+    of the document changes.
     """
     if isinstance(document, str):
         return _markdown(document, translate)
@@ -133,6 +140,11 @@ def transform(document: Document, translate: Translate) -> Document:
             if "text/markdown" in output.get("data", {}):
                 shown = output.data["text/markdown"]
                 output.data["text/markdown"] = _markdown(shown, translate)
+            if "text/html" in output.get("data", {}):
+                output.data["text/html"] = renewed(
+                    output.data["text/html"],
+                    lambda message: _translated(message, "live figure", translate),
+                )
     return notebook
 
 
@@ -191,21 +203,22 @@ def _translated(message: str, kind: str, translate: Translate) -> str:
     return " · ".join(parts)
 
 
-def messages(document: Document) -> dict[str, str]:
-    """Return all messages of a page or a notebook, and what each is."""
+def messages(document: Document, home: str | None = None) -> dict[str, str]:
+    """Return the messages of a page or a notebook, and what each is.
+
+    Args:
+        home: A catalogue of all chapters, whose messages are meant; by default those
+            of the document's own.
+    """
     found: dict[str, str] = {}
 
     def note(message: str, kind: str) -> str:
-        found.setdefault(message, kind)
+        if HOMES.get(kind) == home:
+            found.setdefault(message, kind)
         return message
 
     transform(document, note)
     return found
-
-
-def is_shared(kind: str) -> bool:
-    """Whether messages of this kind are the same in many chapters."""
-    return kind in ("generated", "prompt", "title")
 
 
 @cache
@@ -224,19 +237,29 @@ def documents() -> dict[str, Document]:
 @cache
 def expected(name: str) -> dict[str, str]:
     """Return the messages that a catalogue has to hold, and what each is."""
-    if name != SHARED:
-        found = messages(documents()[name])
-        return {text: kind for text, kind in found.items() if not is_shared(kind)}
+    if name not in (SHARED, LIVE):
+        return messages(documents()[name])
+    found = _interface() if name == SHARED else _of_live_page()
+    for document in documents().values():
+        found |= messages(document, name)
+    return found
+
+
+def _interface() -> dict[str, str]:
+    """Return what the theme, the table of contents and the configuration say."""
     words = re.split(r"[|\n]", INTERFACE.strip())
     parts = yaml.safe_load(TOC.read_text("utf-8"))["parts"]
     found = dict.fromkeys(words, "interface")
     found |= {part["caption"]: "interface" for part in parts}
     footer = yaml.safe_load(CONFIG.read_text("utf-8"))["html"]["extra_footer"]
     found[footer] = "interface"
-    for document in documents().values():
-        of_page = messages(document).items()
-        found |= {text: kind for text, kind in of_page if is_shared(kind)}
     return found
+
+
+def _of_live_page() -> dict[str, str]:
+    """Return what the live translator says, its tour and its page that stands alone."""
+    found = dict.fromkeys([TITLE, *messages_of(*PAGE, *WORKER)], "live translator")
+    return found | dict.fromkeys(messages_of(*TOUR), "tour")
 
 
 def path_of(language: str, name: str) -> Path:
@@ -263,8 +286,9 @@ def usable(catalogue: Catalog) -> dict[str, str]:
 
 def translation(language: str, name: str) -> dict[str, str]:
     """Return what a chapter or page says in a language, as far as it is translated."""
-    both = (read(path_of(language, stem)) for stem in (SHARED, name))
-    return {text: new for part in both for text, new in usable(part).items()}
+    stems = (name,) if name in (SHARED, LIVE) else (SHARED, LIVE, name)
+    parts = (read(path_of(language, stem)) for stem in stems)
+    return {text: new for part in parts for text, new in usable(part).items()}
 
 
 def notebook(language: str, name: str, address: str) -> nbformat.NotebookNode:

@@ -9,6 +9,7 @@
    Paper: Sections 3.1 to 3.5
    Tests: tests/package/page/test_account_js.py */
 
+import { t } from "./messages.js";
 import { BOS, addAndNorm, dot, linear, scaledDotProductAttention } from "./transformer.js";
 
 const LISTED = 12; // of the terms of an account; the others are one term
@@ -25,12 +26,12 @@ function embedded(model, side, id, place, name, changes) {
   const row = model.embed(side, id, place, { ...changes, positions: false });
   return {
     key: "embedding",
-    title: `the embedding of “${name}”`,
+    title: t`the embedding of “${name}”`,
     value,
     code: "return add(embedded, encoding);",
     terms: (g) => [
-      { key: "row", title: `“${name}” itself: √d times its row of the matrix`, share: dot(g, row) },
-      { key: "position", title: `the encoding of place ${place + 1}`, share: dot(g, value) - dot(g, row) },
+      { key: "row", title: t`“${name}” itself: √d times its row of the matrix`, share: dot(g, row) },
+      { key: "position", title: t`the encoding of place ${place + 1}`, share: dot(g, value) - dot(g, row) },
     ],
   };
 }
@@ -63,10 +64,10 @@ function normed(norm, x, sublayer, kept) {
       return [
         termOf(sublayer, before),
         ...earlier.filter(({ key }) => key !== "shifts"),
-        { key: "shifts", title: "the shifts of the LayerNorms", share: shift + dot(g, norm.bias) },
+        { key: "shifts", title: t`the shifts of the LayerNorms`, share: shift + dot(g, norm.bias) },
       ];
     },
-    views: [{ key: "variance", title: "The variance by whose root LayerNorm divides", opens: [variance(), ONE] }],
+    views: [{ key: "variance", title: t`The variance by whose root LayerNorm divides`, opens: [variance(), ONE] }],
   };
 
   /* The mean square of what differs from the mean: a sum over the same parts. */
@@ -75,7 +76,7 @@ function normed(norm, x, sublayer, kept) {
     const direction = Float64Array.from(sum, (value) => (value - mean) / sum.length);
     const ofX = direction.map((value) => kept * value);
     return {
-      title: "the variance in front of the LayerNorm",
+      title: t`the variance in front of the LayerNorm`,
       value: [dot(direction, sum)],
       code: "const variance = x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length;",
       terms: () => [termOf(sublayer, direction), ...(x.key ? [termOf(x, ofX)] : x.terms(ofX))],
@@ -107,10 +108,13 @@ function network(feedForward, x, changes, title) {
     terms(g) {
       const effects = transposed(w_2, units.length, g);
       const terms = Array.from(effects, (effect, i) => ({
-        key: `u${i}`, title: `unit ${i}, which is ${set.has(i) ? "set to" : "at"} ${units[i].toFixed(2)}`, share: units[i] * effect,
+        key: `u${i}`, share: units[i] * effect,
+        title: set.has(i)
+          ? t`unit ${i}, which is set to ${units[i].toFixed(2)}`
+          : t`unit ${i}, which is at ${units[i].toFixed(2)}`,
         opens: units[i] > 0 && !set.has(i) && [unit(i), Float64Array.of(effect)],
       }));
-      return [...terms, { key: "bias", title: "the bias b₂", share: dot(g, w_2.bias) }];
+      return [...terms, { key: "bias", title: t`the bias b₂`, share: dot(g, w_2.bias) }];
     },
   };
 
@@ -118,12 +122,12 @@ function network(feedForward, x, changes, title) {
   function unit(i) {
     const row = w_1.weight.subarray(i * width, (i + 1) * width);
     return {
-      title: `unit ${i} of ${title}`,
+      title: t`unit ${i} of ${title}`,
       value: units.subarray(i, i + 1),
       code: "linear(this.w_1, x)",
       terms: ([effect]) => [
         ...x.terms(Float64Array.from(row, (value) => effect * value)),
-        { key: "bias", title: "the unit's bias", share: effect * w_1.bias[i] },
+        { key: "bias", title: t`the unit's bias`, share: effect * w_1.bias[i] },
       ],
     };
   }
@@ -151,7 +155,7 @@ function attended(attention, x, memory, changes, title) {
       return attention.split(transposed(attention.w_o, columns, g)).map((direction, head) => {
         const off = changes.off.has(`${place}.${head}`);
         const share = off ? 0 : dot(direction, heads[head].output);
-        const title = `head ${head + 1}${off ? ", which is off" : ""}`;
+        const title = off ? t`head ${head + 1}, which is off` : t`head ${head + 1}`;
         return { key: `h${head}`, title, share, opens: !off && [oneHead(head), direction] };
       });
     },
@@ -160,17 +164,18 @@ function attended(attention, x, memory, changes, title) {
   function oneHead(head) {
     const { output, weights } = heads[head];
     return {
-      title: `head ${head + 1} of ${title}`,
+      title: t`head ${head + 1} of ${title}`,
       value: output,
       code: "for (let i = 0; i < output.length; i++) output[i] += weights[j] * value[i];",
       terms: (g) => read[head].map(({ node, name, stored }, j) => {
         const weighted = g.map((value) => weights[j] * value);
+        const percent = Math.round(100 * weights[j]);
         return {
           key: `w${j}`,
-          title: `${Math.round(100 * weights[j])} % of “${name}”`,
+          title: t`${percent} % of “${name}”`,
           share: dot(weighted, stored.value[head]),
           opens: node && [node, transposed(attention.w_v, width, weighted, head * output.length)],
-          why: { key: `s${j}`, opens: [score(head, j), ONE] },
+          why: { key: `s${j}`, asks: t`Why ${percent} %?`, opens: [score(head, j), ONE] },
         };
       }),
     };
@@ -183,23 +188,29 @@ function attended(attention, x, memory, changes, title) {
     const [query, key] = [queries[head], keys[head]];
     const divisor = changes.scaled ? Math.sqrt(query.length) : 1;
     const value = [dot(query, key) / divisor];
-    const ofScore = `the score of “${name}” in head ${head + 1} of ${title}`;
-    const view = (key, made, matrix, x, other) => {
+    const ofScore = t`the score of “${name}” in head ${head + 1} of ${title}`;
+    const view = (key, title, ofTerms, matrix, x, other) => {
       const direction = other.map((value) => value / divisor);
       const terms = () => x.terms(transposed(matrix, width, direction, head * query.length));
       const code = `linear(this.${key}, x)`;
-      return { key, title: `The same number ${made}`, opens: [{ title: `${ofScore}, ${made}`, value, code, terms }, ONE] };
+      return { key, title, opens: [{ title: ofTerms, value, code, terms }, ONE] };
     };
     return {
       title: ofScore,
       value,
       code: "const weights = softmax(keys.map((key) => dot(query, key) / divisor));",
       terms: () => Array.from(query, (value, i) => ({
-        key: `c${i}`, title: `component ${i} of query and key`, share: (value * key[i]) / divisor,
+        key: `c${i}`, title: t`component ${i} of query and key`, share: (value * key[i]) / divisor,
       })),
       views: [
-        view("w_q", "by what the query is made of", attention.w_q, x, key),
-        ...(node ? [view("w_k", "by what the key is made of", attention.w_k, node, query)] : []),
+        view(
+          "w_q", t`The same number by what the query is made of`,
+          t`${ofScore}, by what the query is made of`, attention.w_q, x, key,
+        ),
+        ...(node ? [view(
+          "w_k", t`The same number by what the key is made of`,
+          t`${ofScore}, by what the key is made of`, attention.w_k, node, query,
+        )] : []),
       ],
     };
   }
@@ -208,10 +219,10 @@ function attended(attention, x, memory, changes, title) {
 /* What a head reads of another sentence. Its words have no account. */
 const wordsOf = (borrowed) => borrowed?.map((stored) => ({ name: stored.name, stored }));
 
-/* What the words of a sequence give to attention. `where` says how far they have come. */
-const remembered = (attention, sequence, names, where) =>
+/* What the words of a sequence give to attention. `titleOf` says how far each has come. */
+const remembered = (attention, sequence, names, titleOf) =>
   sequence.map((node, j) => ({
-    node: { ...node, title: `“${names[j]}” ${where}` },
+    node: { ...node, title: titleOf(names[j]) },
     name: names[j],
     stored: attention.keyAndValue(node.value),
   }));
@@ -235,24 +246,24 @@ export function lastVector(model, source, written, nameOf, changes) {
   const read = source.map(nameOf);
   let sequence = source.map((id, i) => embedded(model, "encoder", id, i, read[i], changes));
   model.encoderLayers.forEach(({ selfAttention, feedForward, norm1, norm2 }, number) => {
-    const layer = `encoder layer ${number + 1}`;
-    const memory = remembered(selfAttention, sequence, read, `in front of ${layer}`);
+    const layer = t`encoder layer ${number + 1}`;
+    const memory = remembered(selfAttention, sequence, read, (name) => t`“${name}” in front of ${layer}`);
     sequence = sequence.map((x) => layerOf(x, [norm1, norm2], [
-      (x) => noted(attended(selfAttention, x, memory, changes, `the self-attention of ${layer}`)),
-      (x) => network(feedForward, x, changes, `the feed-forward network of ${layer}`),
+      (x) => noted(attended(selfAttention, x, memory, changes, t`the self-attention of ${layer}`)),
+      (x) => network(feedForward, x, changes, t`the feed-forward network of ${layer}`),
     ], changes.kept));
   });
   const ids = [BOS, ...written];
   const begun = ids.map(nameOf);
   let outputs = ids.map((id, i) => embedded(model, "decoder", id, i, begun[i], changes));
   model.decoderLayers.forEach(({ selfAttention, crossAttention, feedForward, norm1, norm2, norm3 }, number) => {
-    const layer = `decoder layer ${number + 1}`;
-    const past = remembered(selfAttention, outputs, begun, `in front of ${layer}`);
-    const memory = remembered(crossAttention, sequence, read, "behind the encoder");
+    const layer = t`decoder layer ${number + 1}`;
+    const past = remembered(selfAttention, outputs, begun, (name) => t`“${name}” in front of ${layer}`);
+    const memory = remembered(crossAttention, sequence, read, (name) => t`“${name}” behind the encoder`);
     outputs = outputs.map((x, i) => layerOf(x, [norm1, norm2, norm3], [
-      (x) => noted(attended(selfAttention, x, past.slice(0, i + 1), changes, `the self-attention of ${layer}`)),
-      (x) => noted(attended(crossAttention, x, memory, changes, `the cross-attention of ${layer}`)),
-      (x) => network(feedForward, x, changes, `the feed-forward network of ${layer}`),
+      (x) => noted(attended(selfAttention, x, past.slice(0, i + 1), changes, t`the self-attention of ${layer}`)),
+      (x) => noted(attended(crossAttention, x, memory, changes, t`the cross-attention of ${layer}`)),
+      (x) => network(feedForward, x, changes, t`the feed-forward network of ${layer}`),
     ]));
   });
   return { ...outputs.at(-1), attentions };
@@ -264,7 +275,7 @@ function root({ id, other, weight }, last, model, nameOf) {
   if (weight) {
     const [kind, layer, head, token, word] = weight.split(".");
     const node = last.attentions[`${kind}.${layer}`]?.[token]?.score(+head, +word);
-    if (!node) throw new Error(`there is no weight ${weight}`);
+    if (!node) throw new Error(t`there is no weight ${weight}`);
     return [node, ONE];
   }
   const width = last.value.length;
@@ -272,8 +283,8 @@ function root({ id, other, weight }, last, model, nameOf) {
   let g = Float64Array.from(row(id));
   if (other !== null) g = g.map((value, i) => value - row(other)[i]);
   const title = other === null
-    ? `the logit of “${nameOf(id)}”`
-    : `the lead of “${nameOf(id)}” over “${nameOf(other)}”`;
+    ? t`the logit of “${nameOf(id)}”`
+    : t`the lead of “${nameOf(id)}” over “${nameOf(other)}”`;
   return [{ ...last, title, code: "const logits = linear({ weight: this.embedding }, x);" }, g];
 }
 
@@ -290,7 +301,7 @@ export function account(asked, last, model, nameOf) {
   for (const key of asked.keys) {
     const term = node.terms(g).flatMap((each) => [each, each.why ?? []].flat())
       .concat(node.views ?? []).find((each) => each.key === key);
-    if (!term?.opens) throw new Error(`${node.title} has no account of ${key}`);
+    if (!term?.opens) throw new Error(t`${node.title} has no account of ${key}`);
     [node, g] = term.opens;
     trail.push({ title: node.title, value: dot(g, node.value) });
   }
@@ -300,7 +311,7 @@ export function account(asked, last, model, nameOf) {
   return {
     trail,
     terms: terms.slice(0, LISTED).map(({ key, title, share, opens, why }) =>
-      ({ key, title, share, opens: Boolean(opens), why: why?.key ?? null })),
+      ({ key, title, share, opens: Boolean(opens), why: why?.key ?? null, asks: why?.asks })),
     others: rest.length,
     rest: sum(rest),
     views: (node.views ?? []).map(({ key, title }) => ({ key, title })),

@@ -1,14 +1,15 @@
 /* The account of a number: the terms whose sum it is. A term opens its own account. */
 
 import { button, make } from "./dom.js";
+import { t } from "./messages.js";
 
 const signed = (value, digits = 2) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 
 export function accountPanel(root, store, ask) {
-  const panel = make(root, "section", { class: "account", "aria-label": "Where a number comes from" });
-  const title = make(panel, "h2", { tabindex: -1 }, "Where a number comes from");
+  const panel = make(root, "section", { class: "account", "aria-label": t`Where a number comes from` });
+  const title = make(panel, "h2", { tabindex: -1 }, t`Where a number comes from`);
   make(panel, "p", { class: "hint" },
-    "Choose “Why?” beside a piece. Its number is a sum; each term has an account of its own, down to the words.");
+    t`Choose “Why?” beside a piece. Its number is a sum; each term has an account of its own, down to the words.`);
   const shown = make(panel, "div");
   let opened = false; // by the reader, who then wants to see it
 
@@ -22,7 +23,7 @@ export function accountPanel(root, store, ask) {
     shown.textContent = "";
     if (!account) return;
     if (account.failure) {
-      make(shown, "p", { role: "alert" }, `This account is not there: ${account.failure}.`);
+      make(shown, "p", { role: "alert" }, t`This account is not there: ${account.failure}.`);
       return;
     }
     trail(shown, account, asked.keys, open);
@@ -31,9 +32,9 @@ export function accountPanel(root, store, ask) {
       button(shown, title, () => open([...asked.keys, key]));
     }
     make(shown, "p", { class: "hint" },
-      `Sum − number: ${Math.abs(account.missing).toFixed(5)}. LayerNorm's divisions, the weights of attention and which units are above 0 are taken as computed.`);
-    make(make(shown, "p", { class: "hint" }, "In transformer.js: "), "code", {}, account.code);
-    button(shown, "Close", () => {
+      t`Sum − number: ${Math.abs(account.missing).toFixed(5)}. LayerNorm's divisions, the weights of attention and which units are above 0 are taken as computed.`);
+    make(make(shown, "p", { class: "hint" }, `${t`In transformer.js:`} `), "code", {}, account.code);
+    button(shown, t`Close`, () => {
       ask(null);
       title.focus();
     });
@@ -50,7 +51,7 @@ export function accountPanel(root, store, ask) {
 
 /* The way from the number that was asked for to the one that is shown. */
 function trail(root, { trail }, keys, open) {
-  const list = make(root, "ol", { class: "trail", "aria-label": "The way to this number" });
+  const list = make(root, "ol", { class: "trail", "aria-label": t`The way to this number` });
   trail.forEach(({ title, value }, i) => {
     const item = make(list, "li");
     const said = `${title}: ${signed(value)}`;
@@ -60,10 +61,10 @@ function trail(root, { trail }, keys, open) {
 }
 
 function terms(root, { terms, others, rest }, keys, open) {
-  const all = others ? [...terms, { title: `the other ${others} together`, share: rest }] : terms;
+  const all = others ? [...terms, { title: t`the other ${others} together`, share: rest }] : terms;
   const largest = Math.max(...all.map(({ share }) => Math.abs(share)), 1e-9);
-  const list = make(root, "ol", { class: "terms", "aria-label": "Its terms" });
-  for (const { key, title, share, opens, why } of all) {
+  const list = make(root, "ol", { class: "terms", "aria-label": t`Its terms` });
+  for (const { key, title, share, opens, why, asks } of all) {
     const item = make(list, "li");
     const row = opens
       ? button(item, "", () => open([...keys, key]))
@@ -77,8 +78,8 @@ function terms(root, { terms, others, rest }, keys, open) {
     });
     make(row, "span", { class: "number" }, signed(share));
     if (why) {
-      button(item, `Why ${title.replace(/ of .*/, "")}?`, () => open([...keys, why]), {
-        "aria-label": `Why ${title}?`,
+      button(item, asks, () => open([...keys, why]), {
+        "aria-label": t`Why ${title}?`,
       });
     }
   }

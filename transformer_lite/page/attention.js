@@ -2,24 +2,25 @@
 
 import { button, make } from "./dom.js";
 import { explore } from "./explorer.js";
+import { t } from "./messages.js";
 
 const KINDS = ["encoder", "decoder", "cross"]; // in the order of the explorer's maps
 const NAMES = {
-  encoder: "the encoder's self-attention",
-  decoder: "the decoder's self-attention",
-  cross: "the cross-attention",
+  encoder: (layer, head) => t`layer ${layer}, head ${head} of the encoder's self-attention`,
+  decoder: (layer, head) => t`layer ${layer}, head ${head} of the decoder's self-attention`,
+  cross: (layer, head) => t`layer ${layer}, head ${head} of the cross-attention`,
 };
 
 /* The name of a head at a place such as "cross.0.3". */
 export function headName(place) {
   const [kind, layer, head] = place.split(".");
-  return `layer ${+layer + 1}, head ${+head + 1} of ${NAMES[kind]}`;
+  return NAMES[kind](+layer + 1, +head + 1);
 }
 
 const EXPLAINED = 3; // weights of a word that can be asked for
 
 export function attention(root, store, change, ask) {
-  make(root, "h2", {}, "What attends to what");
+  make(root, "h2", {}, t`What attends to what`);
   const around = make(root, "div");
   const whys = make(root, "div", { class: "controls" });
   const controls = make(root, "div", { class: "controls" });
@@ -41,7 +42,7 @@ export function attention(root, store, change, ask) {
     for (const [percent, i] of largest) {
       const weight = [kind, layer, head, query, i].join(".");
       const place = kind === "encoder" ? 0 : query;
-      button(whys, `Why ${percent} % of “${names[i]}”?`, () => ask({ place, weight, other: null, keys: [] }));
+      button(whys, t`Why ${percent} % of “${names[i]}”?`, () => ask({ place, weight, other: null, keys: [] }));
     }
   }
 
@@ -65,19 +66,21 @@ export function attention(root, store, change, ask) {
     const begins = ["BEGIN", ...written.slice(0, -1)]; // what the decoder reads
     const { encoder, decoder, cross } = result.weights;
     const maps = [
-      { name: "encoder: source to source", queries: read, keys: read, weights: encoder },
-      { name: "decoder: target to target", queries: begins, keys: begins, weights: decoder },
-      { name: "cross-attention: target to source", queries: begins, keys: read, weights: cross },
+      { name: t`encoder: source to source`, queries: read, keys: read, weights: encoder },
+      { name: t`decoder: target to target`, queries: begins, keys: begins, weights: decoder },
+      { name: t`cross-attention: target to source`, queries: begins, keys: read, weights: cross },
     ];
     const query = explored.query < maps[explored.map].queries.length ? explored.query : null;
     explore(make(around, "div", { class: "attention-explorer" }), { maps, start: { ...explored, query } });
   });
   store.watch(["result", "settings", "explored"], ({ result, explored, settings }) => {
     const place = exploredHead();
+    const name = headName(place);
     switches.hidden = !result;
-    switches.textContent = `Switch ${settings.off.includes(place) ? "on" : "off"} ${headName(place)}`;
+    switches.textContent = settings.off.includes(place) ? t`Switch on ${name}` : t`Switch off ${name}`;
     showWhys(result, explored);
     borrows.hidden = !result || !settings.other || KINDS[explored.map] === "decoder";
-    borrows.textContent = `Let it read ${settings.borrowed.includes(place) ? "this" : "the other"} sentence`;
+    borrows.textContent = settings.borrowed.includes(place)
+      ? t`Let it read this sentence` : t`Let it read the other sentence`;
   });
 }

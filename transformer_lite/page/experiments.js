@@ -2,6 +2,7 @@
 
 import { headName } from "./attention.js";
 import { button, checkbox, make } from "./dom.js";
+import { t } from "./messages.js";
 import { slider } from "./search.js";
 import { TYPING } from "./sentence.js";
 import { unchanged } from "./state.js";
@@ -12,63 +13,66 @@ export function interventions(settings) {
   const without = (list, one) => list.filter((other) => other !== one);
   const lacking = (object, key) => Object.fromEntries(Object.entries(object).filter(([other]) => other !== key));
   return [
-    ...(positions ? [] : [{ title: "no positional encoding", undo: { positions: true } }]),
-    ...(scaled ? [] : [{ title: "no division by √dₖ", undo: { scaled: true } }]),
-    ...(kept === 1 ? [] : [{ title: `the encoder keeps ${kept} of x`, undo: { kept: 1 } }]),
-    ...off.map((place) => ({ title: `without ${headName(place)}`, undo: { off: without(off, place) } })),
+    ...(positions ? [] : [{ title: t`no positional encoding`, undo: { positions: true } }]),
+    ...(scaled ? [] : [{ title: t`no division by √dₖ`, undo: { scaled: true } }]),
+    ...(kept === 1 ? [] : [{ title: t`the encoder keeps ${kept} of x`, undo: { kept: 1 } }]),
+    ...off.map((place) => ({ title: t`without ${headName(place)}`, undo: { off: without(off, place) } })),
     ...borrowed.map((place) => ({
-      title: `${headName(place)} reads the other sentence`, undo: { borrowed: without(borrowed, place) },
+      title: t`${headName(place)} reads the other sentence`, undo: { borrowed: without(borrowed, place) },
     })),
     ...Object.entries(units).map(([name, value]) => ({
-      title: `${unitName(name)} is ${value}`, undo: { units: lacking(units, name) },
+      title: t`${unitName(name)} is ${value}`, undo: { units: lacking(units, name) },
     })),
     ...Object.keys(forced).map((place) => ({
-      title: `piece ${+place + 1} of the output is chosen`, undo: { forced: lacking(forced, place) },
+      title: t`piece ${+place + 1} of the output is chosen`, undo: { forced: lacking(forced, place) },
     })),
   ];
 }
 
+const layerName = (side, number) =>
+  side === "encoder" ? t`encoder layer ${number}` : t`decoder layer ${number}`;
+
 /* The name of a unit such as "decoder.2.260". */
 function unitName(name) {
   const [side, layer, unit] = name.split(".");
-  return `unit ${unit} of ${side} layer ${+layer + 1}`;
+  return t`unit ${unit} of ${layerName(side, +layer + 1)}`;
 }
 
 export function experiments(root, store, change) {
   const { num_layers: layers, d_ff: units } = store.state.model.config;
-  make(root, "h2", {}, "Change the model");
+  make(root, "h2", {}, t`Change the model`);
   const switches = make(root, "div", { class: "controls" });
-  const positions = checkbox(switches, "without the positional encoding (Section 3.5)", (on) =>
+  const positions = checkbox(switches, t`without the positional encoding (Section 3.5)`, (on) =>
     change({ positions: !on }));
-  const scaled = checkbox(switches, "without the division by √dₖ (Section 3.2.1)", (on) =>
+  const scaled = checkbox(switches, t`without the division by √dₖ (Section 3.2.1)`, (on) =>
     change({ scaled: !on }));
-  const showKept = slider(switches, "r in the encoder's LayerNorm(r · x + Sublayer(x)) (Section 3.1)",
+  const showKept = slider(switches, t`r in the encoder's LayerNorm(r · x + Sublayer(x)) (Section 3.1)`,
     { min: 0, max: 1, step: 0.05 }, (kept) => change({ kept }, TYPING));
 
   const network = make(root, "form", { class: "controls" });
-  const where = make(make(network, "label", {}, "Set in "), "select");
+  const where = make(make(network, "label", {}, `${t`Set in`} `), "select");
   for (const side of ["decoder", "encoder"]) {
     for (let layer = layers - 1; layer >= 0; layer--) {
-      make(where, "option", { value: `${side}.${layer}` }, `${side} layer ${layer + 1}`);
+      make(where, "option", { value: `${side}.${layer}` }, layerName(side, layer + 1));
     }
   }
-  const unit = numberInput(network, "the unit (Section 3.3)", { min: 0, max: units - 1, step: 1, value: 0 });
-  const value = numberInput(network, "to", { min: -100, max: 100, step: "any", value: 8 });
-  make(network, "button", { type: "submit" }, "Set");
+  const unit = numberInput(network, t`the unit (Section 3.3)`, { min: 0, max: units - 1, step: 1, value: 0 });
+  const value = numberInput(network, t`to`, { min: -100, max: 100, step: "any", value: 8 });
+  make(network, "button", { type: "submit" }, t`Set`);
   network.addEventListener("submit", (event) => {
     event.preventDefault();
     const name = `${where.value}.${Number(unit.value)}`;
     change({ units: { ...store.state.settings.units, [name]: Number(value.value) } });
   });
 
-  const label = make(root, "label", { class: "sentence" }, "Another sentence, which a head can read instead");
+  const label = make(root, "label", { class: "sentence" }, t`Another sentence, which a head can read instead`);
   const other = make(label, "input", { type: "text", spellcheck: "false", dir: "auto" });
   other.addEventListener("input", () => change({ other: other.value }, TYPING));
   make(root, "p", { class: "hint" },
-    "Choose heads in “What attends to what”: to switch them off, or to let them read this sentence.");
+    t`Choose heads in “What attends to what”: to switch them off, or to let them read this sentence.`);
 
-  const list = make(root, "ul", { class: "changes", "aria-label": "What is changed" });
-  const reset = button(root, "Put everything back", () => {
+  const list = make(root, "ul", { class: "changes", "aria-label": t`What is changed` });
+  const reset = button(root, t`Put everything back`, () => {
     const { model, settings } = store.state;
     change({ ...unchanged(model), text: settings.text });
   });
@@ -82,7 +86,7 @@ export function experiments(root, store, change) {
     list.textContent = "";
     for (const { title, undo } of interventions(settings)) {
       const item = make(list, "li", {}, `${title} `);
-      button(item, "×", () => change(undo), { "aria-label": `Put back: ${title}` });
+      button(item, "×", () => change(undo), { "aria-label": t`Put back: ${title}` });
     }
     if (hadFocus) (list.querySelector("button") ?? reset).focus();
   });

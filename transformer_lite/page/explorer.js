@@ -2,6 +2,7 @@
    Plain DOM and SVG; nothing is loaded from anywhere. */
 
 import { button, make, onKey } from "./dom.js";
+import { t } from "./messages.js";
 
 const WORD_HEIGHT = 20; // as in the style sheet
 const SMALLEST = 3; // of all words' lines, those of fewer percent are left out
@@ -37,7 +38,7 @@ export function explore(root, { maps, start }) {
   const app = make(root, "div", { class: "app" });
 
   if (maps.length > 1) {
-    const chooser = make(app, "select", { "aria-label": "What is shown" });
+    const chooser = make(app, "select", { "aria-label": t`What is shown` });
     maps.forEach((map, i) => make(chooser, "option", { value: i }, map.name));
     chooser.value = state.map;
     chooser.addEventListener("change", () => {
@@ -47,7 +48,7 @@ export function explore(root, { maps, start }) {
     });
   }
   make(app, "p", { class: "hint" },
-    "Choose a head (arrow keys move), then a word (arrow keys too; Esc shows all).");
+    t`Choose a head (arrow keys move), then a word (arrow keys too; Esc shows all).`);
   const views = make(app, "div", { class: "views" });
   const says = make(app, "p", { class: "says", "aria-live": "polite" });
   let heads, rows, shares, picture;
@@ -65,16 +66,16 @@ export function explore(root, { maps, start }) {
   function buildHeads(map) {
     const count = map.weights[0].length;
     const column = make(views, "div");
-    make(column, "div", { class: "axis" }, `heads 1 to ${count} of each layer →`);
+    make(column, "div", { class: "axis" }, t`heads 1 to ${count} of each layer →`);
     const group = make(column, "div", {
-      class: "heads", role: "radiogroup", "aria-label": "Layer and head",
+      class: "heads", role: "radiogroup", "aria-label": t`Layer and head`,
       style: `grid-template-columns: max-content repeat(${count}, minmax(0, 64px))`,
     });
     heads = map.weights.map((layer, i) => {
-      make(group, "div", { class: "axis" }, `layer ${i + 1}`);
+      make(group, "div", { class: "axis" }, t`layer ${i + 1}`);
       return layer.map((weights, j) => {
         const head = button(group, "", () => choose(i, j), {
-          class: "head", role: "radio", "aria-label": `layer ${i + 1}, head ${j + 1}`,
+          class: "head", role: "radio", "aria-label": t`layer ${i + 1}, head ${j + 1}`,
         });
         head.appendChild(thumbnail(weights, map.queries.length, map.keys.length));
         return head;
@@ -101,12 +102,12 @@ export function explore(root, { maps, start }) {
 
   function buildLines(map) {
     const lines = make(views, "div", { class: "lines" });
-    for (const title of ["query looks", "", "at key"]) {
+    for (const title of [t`query looks`, "", t`at key`]) {
       make(lines, "div", { class: "axis", "aria-hidden": "true" }, title);
     }
     const left = make(lines, "ol", {
       class: "words queries", role: "listbox", tabindex: "0",
-      "aria-label": "The word that looks (query)",
+      "aria-label": t`The word that looks (query)`,
     });
     rows = map.queries.map((word, i) => {
       const row = make(left, "li", { role: "option", id: `${name}-query-${i}` });
@@ -126,7 +127,7 @@ export function explore(root, { maps, start }) {
       viewBox: `0 0 100 ${height}`, preserveAspectRatio: "none", "aria-hidden": "true",
     });
     const right = make(lines, "ol", {
-      class: "words keys", "aria-label": "The words it looks at (keys)",
+      class: "words keys", "aria-label": t`The words it looks at (keys)`,
     });
     shares = map.keys.map((word) => {
       const row = make(right, "li");
@@ -164,11 +165,11 @@ export function explore(root, { maps, start }) {
       share.textContent = row[i] ? `${row[i]} %` : "";
     });
     root.dispatchEvent(new CustomEvent("explore", { detail: { ...state }, bubbles: true }));
-    const where = `Layer ${state.layer + 1}, head ${state.head + 1}`;
+    const where = t`Layer ${state.layer + 1}, head ${state.head + 1}`;
     if (query === null) {
       says.textContent = picture.firstChild
-        ? `${where}: the lines of all words.`
-        : `${where}: no weight reaches ${SMALLEST} %. Choose a word to see its lines.`;
+        ? t`${where}: the lines of all words.`
+        : t`${where}: no weight reaches ${SMALLEST} %. Choose a word to see its lines.`;
       return;
     }
     const best = row
@@ -176,9 +177,9 @@ export function explore(root, { maps, start }) {
       .sort((one, other) => other[0] - one[0] || one[1] - other[1])
       .slice(0, 3)
       .filter(([weight]) => weight > 0)
-      .map(([weight, i]) => `“${apart(map.keys[i])}” ${weight} %`);
+      .map(([weight, i]) => t`“${apart(map.keys[i])}” ${weight} %`);
     says.textContent =
-      `${where}: “${apart(map.queries[query])}” looks most at ${best.join(", ")}.`;
+      t`${where}: “${apart(map.queries[query])}” looks most at ${best.join(", ")}.`;
   }
 
   build();

@@ -11,6 +11,7 @@ Tests: tests/package/page/test_export.py, tests/package/page/test_in_browser.py
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from transformer_lite.runs.files import renamed_when_whole
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import Weights, quantize, weights_of
 
-WORKER = ("tokenizer.js", "transformer.js", "account.js", "worker.js")
+WORKER = ("messages.js", "tokenizer.js", "transformer.js", "account.js", "worker.js")
 """The modules that run beside the page, each after those that it imports."""
 PAGE = (
     *EXPLORER, "state.js", "link.js", "words.js", "sentence.js", "pieces.js",
@@ -32,6 +33,8 @@ PAGE = (
     "page.js",
 )  # fmt: skip
 """The modules of the page itself."""
+TITLE = "A Transformer in this page"
+"""The title of index.html."""
 WEIGHTS = ("pieces", "symbols", "tensors", "data")
 """What model.js holds of a model; the page itself knows the rest."""
 
@@ -52,20 +55,31 @@ def write_page(run: str | Path, out: Path, weights: Path | None = None) -> None:
         write_files(model, folder)
 
 
-def write_files(model: dict[str, Any], folder: Path) -> None:
+def write_files(
+    model: dict[str, Any],
+    folder: Path,
+    language: str = "en",
+    messages: Mapping[str, str] | None = None,
+) -> None:
     """Write index.html and all that it loads into a folder.
 
     Args:
         model: What `exported` returns.
         folder: A folder that is there; the book's, for example.
+        language: Which one the page speaks, as HTML names it.
+        messages: Translations to this language; without one, a message is English.
     """
     about = {name: of for name, of in model.items() if name not in WEIGHTS}
     weights = {name: model[name] for name in ("name", *WEIGHTS)}
     text = json.dumps(weights, ensure_ascii=False, separators=(",", ":"))
+    title = (messages or {}).get(TITLE, TITLE)
+    index = text_of("index.html").replace(TITLE, title)
+    worker = script_of(*WORKER, messages=messages)
+    page = script_of(*PAGE, messages=messages, WORKER=worker, MODEL=about)
     for name, content in (
-        ("index.html", text_of("index.html")),
+        ("index.html", index.replace('lang="en"', f'lang="{language}"')),
         ("page.css", text_of("explorer.css", "page.css")),
-        ("page.js", script_of(*PAGE, WORKER=script_of(*WORKER), MODEL=about)),
+        ("page.js", page),
         ("model.js", f"liveTranslatorModel({text});\n"),
     ):
         (folder / name).write_text(content, encoding="utf-8")

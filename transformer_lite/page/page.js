@@ -11,6 +11,7 @@ import { attention } from "./attention.js";
 import { button, make } from "./dom.js";
 import { experiments } from "./experiments.js";
 import { askedOf, exploredOf, fromLink, toLink } from "./link.js";
+import { t } from "./messages.js";
 import { pieces } from "./pieces.js";
 import { pythonOf } from "./python.js";
 import { search } from "./search.js";
@@ -65,12 +66,12 @@ function start(root) {
   /* What the worker posts; see worker.js. */
   worker.onmessage = ({ data }) => {
     if (data.loaded) begin();
-    else if (store.state.loading) fail(`${FILE} holds no working model: ${data.error}. Write the page again.`);
+    else if (store.state.loading) fail(t`${FILE} holds no working model: ${data.error}. Write the page again.`);
     else if (data.request === request) hear(data, store.state);
   };
 
   function hear(data, { answer, place, settings: { text }, result: old }) {
-    if (data.error) fail(`The model failed: ${data.error}.`);
+    if (data.error) fail(t`The model failed: ${data.error}.`);
     if (data.pieces) {
       store.update({ answer: { ...NO_ANSWER, ...data } });
       if (data.done) store.update({ result: null });
@@ -105,7 +106,7 @@ function start(root) {
   accountPanel(right, store, ask);
   attention(right, store, change, ask);
   share(root, store);
-  worker.onerror = ({ message }) => fail(`The page cannot compute here: ${message}.`);
+  worker.onerror = ({ message }) => fail(t`The page cannot compute here: ${message}.`);
 
   const linked = () => {
     const [asked, settings] = [askedOf(location.hash, MODEL), fromLink(location.hash, MODEL)];
@@ -123,30 +124,30 @@ function start(root) {
     given = held;
     const { answer, ...about } = MODEL;
     if (given.name === MODEL.name) worker.postMessage({ model: { ...about, ...given } });
-    else fail(`${FILE} holds ${given.name}, and this is the page of ${MODEL.name}. Write the page again.`);
+    else fail(t`${FILE} holds ${given.name}, and this is the page of ${MODEL.name}. Write the page again.`);
   };
   const script = make(document.head, "script", { src: FILE });
-  script.onerror = () => fail(`${FILE} could not be loaded. It belongs beside page.js.`);
+  script.onerror = () => fail(t`${FILE} could not be loaded. It belongs beside page.js.`);
   script.onload = () => {
-    if (!given) fail(`${FILE} is damaged. Write the page again.`);
+    if (!given) fail(t`${FILE} is damaged. Write the page again.`);
   };
 }
 
 function share(root, store) {
   const line = make(root, "p", { class: "share" });
-  button(line, "Copy a link to this", async () => {
+  button(line, t`Copy a link to this`, async () => {
     history.replaceState(null, "", toLink(store.state.settings, store.state.asked));
     try {
       await navigator.clipboard.writeText(location.href);
-      copied.textContent = " Copied.";
+      copied.textContent = ` ${t`Copied.`}`;
     } catch {
-      copied.textContent = " The link is in the address bar.";
+      copied.textContent = ` ${t`The link is in the address bar.`}`;
     }
   });
   const copied = make(line, "span", { role: "status" });
   store.watch(["settings", "asked"], () => (copied.textContent = ""));
   const details = make(root, "details", {});
-  make(details, "summary", {}, "This as Python");
+  make(details, "summary", {}, t`This as Python`);
   const code = make(make(details, "pre", { tabindex: 0 }), "code");
   store.watch(["result"], ({ model, settings, result }) => {
     details.hidden = !result;

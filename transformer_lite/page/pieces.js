@@ -1,10 +1,11 @@
 /* The output, piece by piece, with the likeliest pieces at a place of it. */
 
 import { button, make, onKey } from "./dom.js";
+import { t } from "./messages.js";
 import { wording } from "./sentence.js";
 
 const percent = (share) =>
-  share > 0 && share < 0.005 ? "under 1 %" : `${Math.round(100 * share)} %`;
+  share > 0 && share < 0.005 ? t`under 1 %` : `${Math.round(100 * share)} %`;
 const shown = (piece) => (piece === "</s>" ? "END" : piece);
 
 /* What the pinned output had at a place, if it was written after the same pieces. */
@@ -14,15 +15,15 @@ function candidatesThen(pinned, result, place) {
 }
 
 export function pieces(root, store, change, ask) {
-  const { output: name } = wording(store.state.model);
-  make(root, "h2", {}, `The ${name}, piece by piece`);
+  const { byPiece, pieces } = wording(store.state.model);
+  make(root, "h2", {}, byPiece);
   make(root, "p", { class: "hint" },
-    "Choose a piece to see the likeliest ones at its place. Choose another one there, and the model goes on from it.");
+    t`Choose a piece to see the likeliest ones at its place. Choose another one there, and the model goes on from it.`);
   const output = make(root, "div", {
-    class: "pieces", role: "radiogroup", "aria-label": `Pieces of the ${name}`,
+    class: "pieces", role: "radiogroup", "aria-label": pieces,
   });
-  const candidates = make(root, "ol", { class: "candidates", "aria-label": "Continue with one of the likeliest pieces" });
-  const release = button(root, "Let the model choose again", () => change({ forced: {} }));
+  const candidates = make(root, "ol", { class: "candidates", "aria-label": t`Continue with one of the likeliest pieces` });
+  const release = button(root, t`Let the model choose again`, () => change({ forced: {} }));
 
   function choose(place) {
     store.update({ place });
@@ -74,12 +75,14 @@ export function pieces(root, store, change, ask) {
       const then = before.find((other) => other.id === id)?.probability;
       if (then !== undefined && percent(then) !== percent(probability)) {
         make(bars, "span", { class: "then", style: `width: ${100 * then}%` });
-        make(number, "small", {}, ` was ${percent(then)}`);
+        make(number, "small", {}, ` ${t`was ${percent(then)}`}`);
       }
       const isChosen = id === chosen.id;
       const asked = { place, id: chosen.id, other: isChosen ? null : id, keys: [] };
-      const why = isChosen ? "Why" : "Why not";
-      button(item, `${why}?`, () => ask(asked), { "aria-label": `${why} “${shown(piece)}”?` });
+      const [why, whole] = isChosen
+        ? [t`Why?`, t`Why “${shown(piece)}”?`]
+        : [t`Why not?`, t`Why not “${shown(piece)}”?`];
+      button(item, why, () => ask(asked), { "aria-label": whole });
     }
     if (hadFocus) output.children[place].focus();
   });

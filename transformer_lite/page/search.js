@@ -1,6 +1,7 @@
 /* The search: its settings, the tree of its steps, and the outputs that it finished. */
 
 import { button, checkbox, make } from "./dom.js";
+import { t } from "./messages.js";
 import { TYPING, readable } from "./sentence.js";
 
 const COLUMN = 100; // of the tree, in pixels
@@ -10,27 +11,27 @@ const LONGEST = 9; // letters that are shown of a piece
 const FINISHED = 5; // finished outputs that are listed
 
 export function search(root, store, change) {
-  make(root, "h2", {}, "The search");
+  make(root, "h2", {}, t`The search`);
   const controls = make(root, "div", { class: "controls" });
   for (const [title, name, min, max, step] of [
-    ["Beam size", "beamSize", 1, 8, 1],
-    ["Length penalty α", "alpha", 0, 2, 0.1],
-    ["Temperature", "temperature", 0.1, 2, 0.1],
+    [t`Beam size`, "beamSize", 1, 8, 1],
+    [t`Length penalty α`, "alpha", 0, 2, 0.1],
+    [t`Temperature`, "temperature", 0.1, 2, 0.1],
   ]) {
     const show = slider(controls, title, { min, max, step }, (value) => change({ [name]: value }, TYPING));
     store.watch(["settings"], ({ settings }) =>
       show(settings[name], settings.seed !== null && name !== "temperature"));
   }
-  const isDrawn = checkbox(controls, "Draw each piece at random instead", (on) =>
+  const isDrawn = checkbox(controls, t`Draw each piece at random instead`, (on) =>
     change({ seed: on ? 1 : null }));
-  const again = button(controls, "Draw again", () =>
+  const again = button(controls, t`Draw again`, () =>
     change({ seed: store.state.settings.seed + 1 }));
   const tree = make(root, "div", {
-    class: "tree", tabindex: 0, role: "region", "aria-label": "Search tree",
+    class: "tree", tabindex: 0, role: "region", "aria-label": t`Search tree`,
   });
   make(root, "p", { class: "hint" },
-    "Finished outputs, with the logarithm of their probability over the length penalty:");
-  const finished = make(root, "ol", { class: "finished", "aria-label": "Finished outputs" });
+    t`Finished outputs, with the logarithm of their probability over the length penalty:`);
+  const finished = make(root, "ol", { class: "finished", "aria-label": t`Finished outputs` });
 
   store.watch(["settings"], ({ settings }) => {
     isDrawn.checked = settings.seed !== null;
@@ -73,7 +74,7 @@ function drawTree(tree, steps, best) {
   const [width, height] = [columns.length * COLUMN, rows * ROW];
   const picture = make(tree, "svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": `${steps.length} steps, at most ${rows} outputs in each`,
+    "aria-label": t`${steps.length} steps, at most ${rows} outputs in each`,
   });
   const kindOf = ({ kind = "", path }) =>
     best.length && path.every(({ id }, i) => id === best[i]) ? `${kind} best` : kind;

@@ -1,14 +1,27 @@
 /* The sentence, the model's output for it, and the pieces that the model reads. */
 
 import { button, make } from "./dom.js";
+import { t } from "./messages.js";
 import { changedWords, saidOf, writeWords } from "./words.js";
 
 export const TYPING = 200; // milliseconds without a change before the model begins
 
 /* What the page calls a model's work and its output. */
 const TASKS = {
-  translation: { doing: "Translating", done: "Translated", output: "translation" },
-  parsing: { doing: "Parsing", done: "Parsed", output: "tree" },
+  translation: {
+    doing: t`Translating …`,
+    done: (seconds) => t`Translated in ${seconds} s.`,
+    output: t`The translation`,
+    byPiece: t`The translation, piece by piece`,
+    pieces: t`Pieces of the translation`,
+  },
+  parsing: {
+    doing: t`Parsing …`,
+    done: (seconds) => t`Parsed in ${seconds} s.`,
+    output: t`The tree`,
+    byPiece: t`The tree, piece by piece`,
+    pieces: t`Pieces of the tree`,
+  },
 };
 export const wording = (model) => TASKS[model.task];
 
@@ -21,8 +34,8 @@ export function sentence(root, store, change, ask) {
   const status = make(root, "p", { class: "status", role: "status" });
   const output = make(root, "div", { class: "translation", role: "region", dir: "auto" });
   pin(root, store);
-  make(root, "h2", {}, "The pieces that the model reads");
-  const pieces = make(root, "ol", { class: "pieces", "aria-label": "Pieces of the sentence" });
+  make(root, "h2", {}, t`The pieces that the model reads`);
+  const pieces = make(root, "ol", { class: "pieces", "aria-label": t`Pieces of the sentence` });
 
   text.addEventListener("input", () => {
     ask(null); // its pieces may not be in the new output
@@ -31,10 +44,10 @@ export function sentence(root, store, change, ask) {
 
   const { model } = store.state;
   const [from, into] = model.languages;
-  title.textContent = from ? `A sentence in ${languageName(from)}` : "A sentence";
+  title.textContent = from ? t`A sentence in ${languageName(from)}` : t`A sentence`;
   text.lang = from;
   output.lang = model.task === "parsing" ? from : into;
-  output.setAttribute("aria-label", `The ${wording(model).output}`);
+  output.setAttribute("aria-label", wording(model).output);
   store.watch(["settings"], ({ settings }) => {
     if (text.value !== settings.text) text.value = settings.text;
   });
@@ -64,14 +77,14 @@ export function sentence(root, store, change, ask) {
 /* An output that stays for comparison. Words that the newest one lacks are marked. */
 function pin(root, store) {
   const line = make(root, "p", { class: "pinned" });
-  const set = button(line, "Pin this output", () => {
+  const set = button(line, t`Pin this output`, () => {
     const { pinned, result } = store.state;
     store.update({ pinned: pinned ? null : result });
   });
   const text = make(line, "span", { dir: "auto", lang: store.state.model.languages[1] });
   store.watch(["pinned", "result"], ({ pinned, result }) => {
     set.hidden = !pinned && !result;
-    set.textContent = pinned ? "Unpin" : "Pin this output";
+    set.textContent = pinned ? t`Unpin` : t`Pin this output`;
     text.textContent = "";
     if (pinned) writeWords(text, changedWords((result ?? pinned).output.split(" "), pinned.output.split(" ")));
   });
@@ -79,24 +92,24 @@ function pin(root, store) {
 
 function messageOf({ model, loading, failure, busy, answer }) {
   if (failure) return failure;
-  if (loading) return "The model is loading.";
+  if (loading) return t`The model is loading.`;
   if (answer.tooLong) {
-    return `This text is too long: the model reads at most ${answer.longest} pieces. Shorten it.`;
+    return t`This text is too long: the model reads at most ${answer.longest} pieces. Shorten it.`;
   }
   if (answer.unknown.length) {
     const names = answer.unknown.map((name) => `“${name.replaceAll("\u2581", " ")}”`);
-    return `The model has never seen ${[...new Set(names)].join(", ")}. It reads “unknown” there.`;
+    return t`The model has never seen ${[...new Set(names)].join(", ")}. It reads “unknown” there.`;
   }
-  if (busy) return `${wording(model).doing} …`;
-  if (!answer.pieces.length) return "Type a sentence.";
+  if (busy) return wording(model).doing;
+  if (!answer.pieces.length) return t`Type a sentence.`;
   const { seconds, before, output } = answer.result;
-  if (!seconds) return "The model is here: write a sentence, or change something below.";
-  return `${wording(model).done} in ${seconds.toFixed(1)} s. ${before ? saidOf(before.split(" "), output.split(" ")) : ""}`;
+  if (!seconds) return t`The model is here: write a sentence, or change something below.`;
+  return `${wording(model).done(seconds.toFixed(1))} ${before ? saidOf(before.split(" "), output.split(" ")) : ""}`;
 }
 
 function languageName(code) {
   try {
-    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+    return new Intl.DisplayNames([document.documentElement.lang || "en"], { type: "language" }).of(code);
   } catch {
     return code; // not a language's code
   }

@@ -1,6 +1,7 @@
 /* What became of an output's words: found, said and shown. */
 
 import { make } from "./dom.js";
+import { t } from "./messages.js";
 
 /* The new output in parts, { before, after }: lists of words, equal where nothing
    changed. The common words are as many as possible. */
@@ -45,10 +46,10 @@ const MOST = 3; // changes that are said in words
 export function saidOf(old, now) {
   const changes = compared(old, now).filter(({ isSame }) => !isSame).map(({ before, after }) => {
     const [old, now] = [before, after].map((words) => `“${words.join(" ")}”`);
-    if (!before.length) return `${now} is new`;
-    return after.length ? `${old} became ${now}` : `${old} is gone`;
+    if (!before.length) return t`${now} is new`;
+    return after.length ? t`${old} became ${now}` : t`${old} is gone`;
   });
-  if (!changes.length) return "No word changed.";
-  const more = changes.length > MOST ? `, and ${changes.length - MOST} more` : "";
-  return `${changes.slice(0, MOST).join(", ")}${more}.`;
+  if (!changes.length) return t`No word changed.`;
+  const said = changes.slice(0, MOST).join(", ");
+  return changes.length > MOST ? t`${said}, and ${changes.length - MOST} more.` : t`${said}.`;
 }

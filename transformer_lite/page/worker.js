@@ -10,6 +10,7 @@ import {
   BOS, EOS, Transformer, UNCHANGED, beamSearch, best, lengthPenalty, sample, softmax,
 } from "./transformer.js";
 import { account, lastVector } from "./account.js";
+import { t } from "./messages.js";
 import { Tokenizer, UNK } from "./tokenizer.js";
 
 const CANDIDATES = 5;
@@ -26,7 +27,7 @@ export function unpack({ tensors, data }) {
   let at = 0;
   for (const { name, rows, columns, bits } of tensors) {
     const numbers = new Float32Array(bytes.buffer, at, bits === 8 ? rows : rows * columns);
-    if (!numbers.every(Number.isFinite)) throw new Error(`${name} is damaged`);
+    if (!numbers.every(Number.isFinite)) throw new Error(t`${name} is damaged`);
     at += numbers.byteLength;
     parameters[name] = numbers;
     if (bits === 32) continue;
@@ -36,7 +37,7 @@ export function unpack({ tensors, data }) {
       value * numbers[Math.floor(i / columns)]
     );
   }
-  if (at !== bytes.length) throw new Error("there are more weights than names for them");
+  if (at !== bytes.length) throw new Error(t`there are more weights than names for them`);
   return parameters;
 }
 
@@ -157,7 +158,7 @@ export function load(given) {
   const { rows, columns } = given.tensors.find(({ name }) => name === EMBEDDING);
   const [size, width] = [given.pieces.length, given.config.d_model];
   if (rows !== size || columns !== width) {
-    throw new Error(`${EMBEDDING} is ${rows} × ${columns} and not ${size} × ${width}`);
+    throw new Error(t`${EMBEDDING} is ${rows} × ${columns} and not ${size} × ${width}`);
   }
   exported = given;
   tokenizer = new Tokenizer(given.pieces, given.symbols);

@@ -2,6 +2,7 @@
    input and labels, and the cells that have a loss. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, predict } from "./live.js";
 
 const [PAD, BOS, EOS] = [0, 1, 2];
@@ -40,27 +41,27 @@ export function build(root, data) {
   const figure = new Figure(root, START);
   const { cells, padding, counted } = compute(START, data);
   const options = [
-    `all ${cells}`,
-    `${cells - padding}: all but PAD`,
-    `${counted}: the labels but PAD`,
-    `${counted - data.pairs.length}: the labels but PAD and EOS`,
+    t`all ${cells}`,
+    t`${cells - padding}: all but PAD`,
+    t`${counted}: the labels but PAD`,
+    t`${counted - data.pairs.length}: the labels but PAD and EOS`,
   ];
   const panel = predict(root, {
-    question: `Four pairs make two batches. Their source and labels together have ${cells} cells. How many of them have a loss?`,
+    question: t`Four pairs make two batches. Their source and labels together have ${cells} cells. How many of them have a loss?`,
     options,
     answer: options[2],
-    because: "Only labels have a loss, EOS too. Touch a label to see which input predicts it.",
+    because: t`Only labels have a loss, EOS too. Touch a label to see which input predicts it.`,
   });
   const controls = make(panel, "div", { class: "controls" });
-  figure.toggle(controls, "pairs by length", "sorted");
+  figure.toggle(controls, t`pairs by length`, "sorted");
   figure.reset(controls);
 
   figure.say(panel, (state) => {
     const { read, label, cells: all, padding: empty, counted: losses } = compute(state, data);
-    const verdict = label === PAD ? "Its label is PAD: no loss"
-      : label === EOS ? "Its label is EOS: this loss teaches the model to stop"
-      : `Its label is ${data.pieces[label]}: this cell has a loss`;
-    return `This row reads the whole source and ${read.join(" ")}. ${verdict}. Of ${all} cells, ${empty} are PAD, and ${losses} have a loss.`;
+    const verdict = label === PAD ? t`Its label is PAD: no loss.`
+      : label === EOS ? t`Its label is EOS: this loss teaches the model to stop.`
+      : t`Its label is ${data.pieces[label]}: this cell has a loss.`;
+    return t`This row reads the whole source and ${read.join(" ")}. ${verdict} Of ${all} cells, ${empty} are PAD, and ${losses} have a loss.`;
   });
 
   const views = make(panel, "div", { class: "views", style: "align-items: start" });
@@ -71,11 +72,11 @@ export function build(root, data) {
       views.textContent = "";
       nodes = batches.map(({ source, input, labels }) => {
         const box = make(views, "div");
-        rectangle(box, "source", source, data.pieces, "var(--weight)");
+        rectangle(box, t`source`, source, data.pieces, "var(--weight)");
         return {
-          input: rectangle(box, "decoder input", input, data.pieces, "var(--key)"),
-          labels: rectangle(box, "labels: touch one", labels, data.pieces, "var(--key)", "button"),
-          loss: rectangle(box, "loss", labels.map((ids) => ids.map((id) => (id === PAD ? "" : "✓"))), data.pieces, "var(--value)"),
+          input: rectangle(box, t`decoder input`, input, data.pieces, "var(--key)"),
+          labels: rectangle(box, t`labels: touch one`, labels, data.pieces, "var(--key)", "button"),
+          loss: rectangle(box, t`loss`, labels.map((ids) => ids.map((id) => (id === PAD ? "" : "✓"))), data.pieces, "var(--value)"),
         };
       });
       nodes.forEach((one, batch) => one.labels.forEach((line, row) => line.forEach((node, column) =>
@@ -107,7 +108,7 @@ function rectangle(parent, title, rows, pieces, color, tag = "span") {
     if (pieces[id]) node.title = pieces[id];
     if (tag === "button") {
       node.type = "button";
-      node.setAttribute("aria-label", `row ${row + 1}, label ${column + 1}: ${pieces[id]}, ${id}`);
+      node.setAttribute("aria-label", t`row ${row + 1}, label ${column + 1}: ${pieces[id]}, ${id}`);
     }
     return node;
   }));

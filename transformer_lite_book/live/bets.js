@@ -2,10 +2,12 @@
    first; then a slider goes to earlier steps, and the order of the rows changes. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, grouped } from "./live.js";
 
 const LAST = 14; // the last stored step
-const BETS = { better: -1, same: 0, worse: 1 };
+const FOLLOWED = "D1"; // the row without dropout
+const BETS = [[t`better`, -1], [t`same`, 0], [t`worse`, 1]];
 const COLORS = { "-1": "var(--value)", 0: "var(--muted)", 1: "var(--query)" };
 
 export const START = { at: LAST, bets: {} };
@@ -35,26 +37,26 @@ export function build(root, data) {
   const figure = new Figure(root, START);
   const now = () => compute(figure.state, data);
 
-  make(root, "p", {}, "Each row changes one setting of base. At step 7,500, is it better, the same but for luck, or worse?");
+  make(root, "p", {}, t`Each row changes one setting of base. At step 7,500, is it better, the same but for luck, or worse?`);
   for (const name of data.bets) {
     const { label } = data.rows.find((row) => row.name === name);
     const line = make(root, "div", { class: "controls", role: "group", "aria-label": label });
     make(line, "span", { style: "flex: 1; min-width: 8em" }, label);
     const buttons = make(line, "span", { style: "display: flex; gap: 4px; margin-bottom: 4px" });
-    for (const [title, bet] of Object.entries(BETS)) {
+    for (const [title, bet] of BETS) {
       const node = make(buttons, "button", { type: "button" }, title);
       node.addEventListener("click", () => figure.set({ bets: { ...figure.state.bets, [name]: bet } }));
       figure.onChange(({ bets }) => node.setAttribute("aria-pressed", bets[name] === bet));
     }
   }
-  const reveal = make(root, "button", { type: "button" }, "Show the results");
+  const reveal = make(root, "button", { type: "button" }, t`Show the results`);
   reveal.addEventListener("click", () => {
     reveal.hidden = true;
     panel.hidden = false;
   });
   const panel = make(root, "div", { hidden: "" });
   const controls = make(panel, "div", { class: "controls wide" });
-  figure.slider(controls, "step", {
+  figure.slider(controls, t`step`, {
     min: 0, max: LAST,
     get: ({ at }) => at,
     set: (at) => ({ at }),
@@ -64,11 +66,10 @@ export function build(root, data) {
   figure.say(panel, () => {
     const { step, rows, made, right } = now();
     const [first, last] = [rows[0], rows.at(-1)];
-    const yours = made ? ` ${right} of your ${made} bets ${right === 1 ? "is" : "are"} right.` : "";
-    return (
-      `At step ${grouped(step)}, “${first.label}” is best (${signed(first.percent)}) and ` +
-      `“${last.label}” is last (${signed(last.percent)}).${yours}`
-    );
+    const best = t`At step ${grouped(step)}, “${first.label}” is best (${signed(first.percent)}) and “${last.label}” is last (${signed(last.percent)}).`;
+    if (!made) return best;
+    const yours = right === 1 ? t`${right} of your ${made} bets is right.` : t`${right} of your ${made} bets are right.`;
+    return `${best} ${yours}`;
   });
   const table = make(panel, "table");
   figure.onChange(() => {
@@ -77,16 +78,16 @@ export function build(root, data) {
     for (const row of rows) draw(table, row, luck);
   });
   make(panel, "p", { class: "axis" },
-    "Bars go from base to the row, to the left if it is better, on a logarithmic scale. Grey bars lie inside what luck can do at this step. A ✓ or ✗ marks your bet at this step. Move the slider to the left and follow “no dropout”.");
+    t`Bars go from base to the row, to the left if it is better, on a logarithmic scale. Grey bars lie inside what luck can do at this step. A ✓ or ✗ marks your bet at this step. Move the slider to the left and follow “no dropout”.`);
   figure.show();
 }
 
 const place = (log) => Math.min(Math.max(100 * (log + 0.4) / 1.1, 0), 100);
 
 /* A row: its name, a bar from base, the difference, and the reader's bet. */
-function draw(table, { label, log, verdict, bet, percent }, luck) {
+function draw(table, { name, label, log, verdict, bet, percent }, luck) {
   const line = make(table, "tr");
-  const weight = bet === null && label !== "no dropout" ? "400" : "700";
+  const weight = bet === null && name !== FOLLOWED ? "400" : "700";
   make(line, "th", { scope: "row", style: `font-weight: ${weight}` }, label);
   const cell = make(line, "td", { style: "width: 50%", "aria-hidden": "true" });
   const track = make(cell, "div", { style: "position: relative; height: 14px" });

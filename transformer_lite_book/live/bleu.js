@@ -1,6 +1,7 @@
 /* Score yourself (Section 6.1). BLEU of one translation, while the reader writes it. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, predict } from "./live.js";
 
 export const START = { translation: "", reference: "" };
@@ -61,12 +62,12 @@ export function build(root, { reference, meaning, presets }) {
   const best = presets.reduce((a, b) => (of(b.text) > of(a.text) ? b : a));
   const bleus = presets.map(({ text }) => format(of(text), 1)).join(", ");
 
-  make(root, "p", {}, `A human translated “${meaning}”: `).append(make(null, "b", { lang: "de" }, reference));
+  make(root, "p", {}, `${t`A human translated “${meaning}”:`} `).append(make(null, "b", { lang: "de" }, reference));
   const panel = predict(root, {
-    question: "Which of these translations gets the highest BLEU?",
+    question: t`Which of these translations gets the highest BLEU?`,
     options: presets.map(({ text, english }) => `${text} (${english})`),
     answer: `${best.text} (${best.english})`,
-    because: `In this order: ${bleus}. A worse translation gets more. The rows below show why; then write your own.`,
+    because: t`In this order: ${bleus}. A worse translation gets more. The rows below show why; then write your own.`,
   });
 
   const field = (title, name) => {
@@ -79,8 +80,8 @@ export function build(root, { reference, meaning, presets }) {
       if (input.value !== state[name]) input.value = state[name];
     });
   };
-  field("translation", "translation");
-  field("reference", "reference");
+  field(t`translation`, "translation");
+  field(t`reference`, "reference");
   const controls = make(panel, "div", { class: "controls", style: "margin: 0.5em 0" });
   for (const { text, title } of presets) {
     const node = make(controls, "button", { type: "button" }, title);
@@ -92,18 +93,18 @@ export function build(root, { reference, meaning, presets }) {
   figure.onChange((state) => {
     table.textContent = "";
     const head = make(table, "tr");
-    for (const title of ["n", "right", "n-grams that are also in the reference"]) make(head, "th", { style: "white-space: normal" }, title);
+    for (const title of ["n", t`right`, t`n-grams that are also in the reference`]) make(head, "th", { style: "white-space: normal" }, title);
     for (const { n, right, total } of compute(state).rows) {
       const row = make(table, "tr");
       make(row, "td", {}, n);
-      make(row, "td", {}, `${right.length} of ${total}`);
-      make(row, "td", { style: "white-space: normal" }, right.join(" · ") || "none");
+      make(row, "td", {}, t`${right.length} of ${total}`);
+      make(row, "td", { style: "white-space: normal" }, right.join(" · ") || t`none`);
     }
   });
   figure.say(panel, (state) => {
     const { brevity, formula, sacrebleu } = compute(state);
-    const score = `BLEU ${format(formula, 1)}, with a brevity penalty of ${format(brevity, 3)}.`;
-    return formula || !sacrebleu ? score : `${score} Sacrebleu, which smooths zeros, gives ${format(sacrebleu, 1)}.`;
+    const score = t`BLEU ${format(formula, 1)}, with a brevity penalty of ${format(brevity, 3)}.`;
+    return formula || !sacrebleu ? score : `${score} ${t`Sacrebleu, which smooths zeros, gives ${format(sacrebleu, 1)}.`}`;
   });
   figure.show();
 }

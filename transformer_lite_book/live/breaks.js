@@ -2,6 +2,7 @@
    a recurrent model with one vector, by one with attention, and by the Transformer. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { changedWords, writeWords } from "../../transformer_lite/page/words.js";
 import { Figure, predict } from "./live.js";
 
@@ -28,26 +29,26 @@ export function build(root, data) {
   const figure = new Figure(root, START);
   const total = data.sentences.length;
   const panel = predict(root, {
-    question: "A translator keeps each sentence in one vector. Our test sentences get longer. What does its German lose first?",
-    options: ["the grammar", "the end of the sentence", "which things are meant"],
-    answer: "which things are meant",
-    because: "Its German stays fluent, but it says something else. Move the slider.",
+    question: t`A translator keeps each sentence in one vector. Our test sentences get longer. What does its German lose first?`,
+    options: [t`the grammar`, t`the end of the sentence`, t`which things are meant`],
+    answer: t`which things are meant`,
+    because: t`Its German stays fluent, but it says something else. Move the slider.`,
   });
   const controls = make(panel, "div", { class: "controls wide" });
-  figure.slider(controls, "sentence", {
+  figure.slider(controls, t`sentence`, {
     min: 1, max: total,
     get: ({ sentence }) => sentence + 1,
     set: (number) => ({ sentence: number - 1 }),
-    shown: (number) => `${number} of ${total}`,
+    shown: (number) => t`${number} of ${total}`,
   });
   figure.reset(controls);
 
   const lines = [
-    ["English", "source"],
-    ["one vector", "one", "de"],
-    ["which means", "gloss"],
-    ["with attention", "attention", "de"],
-    ["Transformer", "transformer", "de"],
+    [t`English`, "source"],
+    [t`one vector`, "one", "de"],
+    [t`which means`, "gloss"],
+    [t`with attention`, "attention", "de"],
+    [t`Transformer`, "transformer", "de"],
   ].map(([title, key, lang = "en"]) => {
     make(panel, "p", { class: "axis", style: "margin: 0.5em 0 0" }, title);
     return [key, make(panel, "p", { lang, style: "margin: 0; min-height: 1.5em" })];
@@ -62,8 +63,8 @@ export function build(root, data) {
   figure.say(panel, (state) => {
     const { length, ...shown } = compute(state, data);
     const wrong = (key) => shown[key].filter(({ isNew }) => isNew).length;
-    return `Wrong words in a sentence of ${length} tokens: ${wrong("one")} with one vector, ${wrong("attention")} with attention, ${wrong("transformer")} by the Transformer.`;
+    return t`Wrong words in a sentence of ${length} tokens: ${wrong("one")} with one vector, ${wrong("attention")} with attention, ${wrong("transformer")} by the Transformer.`;
   });
-  make(panel, "p", { class: "axis" }, "Underlined: not in the right translation, or not in the English sentence.");
+  make(panel, "p", { class: "axis" }, t`Underlined: not in the right translation, or not in the English sentence.`);
   figure.show();
 }

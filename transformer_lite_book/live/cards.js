@@ -2,6 +2,7 @@
    over a link make of a step, computed from the step's operations and bytes. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, grouped, predict } from "./live.js";
 
 export const START = { gpu: 1, link: 2, cards: 8, tokens: 25000, overlap: true, bf16: false };
@@ -53,32 +54,32 @@ export function build(root, data) {
   const now = () => compute(figure.state, data);
 
   const panel = predict(root, {
-    question: "An H100 card takes a step of 25,000 tokens of the base model. Now eight such cards share the step, connected by PCIe 5. How many times as fast are they?",
-    options: ["About 8 times", "About 6 times", "About 3 times"],
-    answer: "About 3 times",
-    because: "Each computes for an eighth of the time, and then they all wait for the sum of the gradients.",
+    question: t`An H100 card takes a step of 25,000 tokens of the base model. Now eight such cards share the step, connected by PCIe 5. How many times as fast are they?`,
+    options: [t`About 8 times`, t`About 6 times`, t`About 3 times`],
+    answer: t`About 3 times`,
+    because: t`Each computes for an eighth of the time, and then they all wait for the sum of the gradients.`,
   });
 
   const controls = make(panel, "div", { class: "controls" });
-  for (const [title, name, list] of [["GPU", "gpu", data.gpus], ["link", "link", data.links]]) {
+  for (const [title, name, list] of [["GPU", "gpu", data.gpus], [t`link`, "link", data.links]]) {
     figure.choice(controls, title, list.map((one) => one.name), name);
   }
   const sliders = make(panel, "div", { class: "controls wide" });
-  figure.slider(sliders, "GPUs", {
+  figure.slider(sliders, t`GPUs`, {
     min: 1, max: 8,
     get: ({ cards }) => cards,
     set: (cards) => ({ cards }),
     shown: (cards) => format(cards, 0),
   });
-  figure.slider(sliders, "tokens a step", {
+  figure.slider(sliders, t`tokens a step`, {
     min: 25000, max: 400000, step: 25000,
     get: ({ tokens }) => tokens,
     set: (tokens) => ({ tokens }),
     shown: grouped,
   });
   const last = make(panel, "div", { class: "controls" });
-  figure.toggle(last, "send during the backward pass", "overlap");
-  figure.toggle(last, "gradients in bf16", "bf16");
+  figure.toggle(last, t`send during the backward pass`, "overlap");
+  figure.toggle(last, t`gradients in bf16`, "bf16");
   figure.reset(last);
 
   const lanes = make(panel, "div", { "aria-hidden": "true" });
@@ -96,32 +97,33 @@ export function build(root, data) {
       }
     };
     const work = "background: var(--weight)";
-    lane(`one GPU computes: ${milliseconds(alone)} ms`, [[0, alone, work]]);
-    lane(`each of ${cards} computes: ${milliseconds(computed)} ms`, [
+    lane(t`one GPU computes: ${milliseconds(alone)} ms`, [[0, alone, work]]);
+    lane(t`each of ${cards} computes: ${milliseconds(computed)} ms`, [
       [0, forward, `${work}; opacity: 0.6`],
       [forward, computed, work],
     ]);
     const sends = cards > 1 ? buckets : [];
     lane(
-      cards === 1 ? "the link has nothing to sum"
-        : `the link sums ${sends.length} buckets, the one with the tied matrix last; all is over after ${milliseconds(end)} ms`,
+      cards === 1 ? t`the link has nothing to sum`
+        : t`the link sums ${sends.length} buckets, the one with the tied matrix last; all is over after ${milliseconds(end)} ms`,
       sends.map(({ begin, end: to }, i) => [
         begin, to, `background: var(${i === sends.length - 1 ? "--query" : "--value"})`,
       ]),
     );
   });
   figure.say(panel, ({ cards }) => {
-    if (cards === 1) return "One GPU has nothing to sum.";
+    if (cards === 1) return t`One GPU has nothing to sum.`;
     const { speedUp, perCard, enough } = now();
-    return `Computed: ${cards} GPUs are ${format(speedUp, 1)} times as fast as one. Each has ${grouped(perCard)} tokens; the rule (By hand) asks for ${grouped(enough)}.`;
+    return t`Computed: ${cards} GPUs are ${format(speedUp, 1)} times as fast as one. Each has ${grouped(perCard)} tokens; the rule (By hand) asks for ${grouped(enough)}.`;
   });
   const source = make(panel, "p", {});
   figure.onChange(({ gpu, link }) => {
+    const [computes, sends] = [data.gpus[gpu], data.links[link]];
     source.textContent =
-      `${data.gpus[gpu].name}: ${format(data.gpus[gpu].flops / 1e12, 0)} TFLOP/s, ${data.gpus[gpu].source}. ` +
-      `${data.links[link].name}: ${format(data.links[link].bytes / 1e9, 1)} GB/s, ${data.links[link].source}.`;
+      `${t`${computes.name}: ${format(computes.flops / 1e12, 0)} TFLOP/s, ${computes.source}.`} ` +
+      t`${sends.name}: ${format(sends.bytes / 1e9, 1)} GB/s, ${sends.source}.`;
   });
   make(panel, "p", { class: "axis" },
-    "All times are computed, none is measured. The computing is taken to shrink exactly with the tokens; launching kernels, reading data and Adam's step are left out.");
+    t`All times are computed, none is measured. The computing is taken to shrink exactly with the tokens; launching kernels, reading data and Adam's step are left out.`);
   figure.show();
 }

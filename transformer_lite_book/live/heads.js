@@ -2,6 +2,7 @@
    switched off, alone, all but one of a sub-layer, or a whole sub-layer. */
 
 import { button, make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { changedWords, writeWords } from "../../transformer_lite/page/words.js";
 import { Figure, predict } from "./live.js";
 
@@ -39,15 +40,15 @@ export function build(root, data) {
   const total = data.rows.length * data.heads;
 
   const panel = predict(root, {
-    question: `This translator has ${total} heads. We switch off one head at a time. How often does the translation of “${data.sentences[0].source}” change?`,
+    question: t`This translator has ${total} heads. We switch off one head at a time. How often does the translation of “${data.sentences[0].source}” change?`,
     options: GUESSES,
     answer: GUESSES.find((guess) => Number(guess) === harmful),
-    because: `${harmful} times. Each of the other ${total - harmful} can go alone, and no word changes. Are they superfluous? Switch off the whole last row, or leave only one of its heads on.`,
+    because: t`${harmful} times. Each of the other ${total - harmful} can go alone, and no word changes. Are they superfluous? Switch off the whole last row, or leave only one of its heads on.`,
   });
 
   const controls = make(panel, "div", { class: "controls" });
-  figure.choice(controls, "sentence", data.sentences.map(({ source }) => source), "sentence");
-  figure.toggle(controls, "the chosen head is the only one of its row", "alone");
+  figure.choice(controls, t`sentence`, data.sentences.map(({ source }) => source), "sentence");
+  figure.toggle(controls, t`the chosen head is the only one of its row`, "alone");
   figure.reset(controls);
 
   const text = make(panel, "p", { class: "output", lang: "de" });
@@ -56,7 +57,7 @@ export function build(root, data) {
   const rows = data.rows.map((name, row) => {
     const all = button(grid, name, () => choose(row, null), { class: "row-off" });
     const heads = Array.from({ length: data.heads }, (_, head) =>
-      button(grid, "", () => choose(row, head), { "aria-label": `${name}, head ${head + 1}` })
+      button(grid, "", () => choose(row, head), { "aria-label": t`${name}, head ${head + 1}` })
     );
     return { all, heads };
   });
@@ -71,7 +72,7 @@ export function build(root, data) {
   figure.onChange(({ sentence, row, head, alone }) => {
     const { words, gloss: english, damage } = now();
     writeWords(text, words);
-    gloss.textContent = `In English: ${english}`;
+    gloss.textContent = t`In English: ${english}`;
     rows.forEach(({ all, heads }, i) => {
       all.setAttribute("aria-pressed", row === i && head === null);
       heads.forEach((node, j) => {
@@ -87,17 +88,19 @@ export function build(root, data) {
   figure.say(panel, ({ row, head, alone }) => {
     const { words, isTrained } = now();
     const what =
-      row === null ? "All heads are on"
-      : head === null ? `All heads of ${data.rows[row]} are off`
-      : alone ? `Of ${data.rows[row]} only head ${head + 1} is on`
-      : `Head ${head + 1} of ${data.rows[row]} is off`;
+      row === null ? t`All heads are on`
+      : head === null ? t`All heads of ${data.rows[row]} are off`
+      : alone ? t`Of ${data.rows[row]} only head ${head + 1} is on`
+      : t`Head ${head + 1} of ${data.rows[row]} is off`;
     const changed = words.filter(({ isNew }) => isNew).length;
-    return `${what}: ${isTrained ? "the translation is as trained" : `${changed} ${changed === 1 ? "word changes" : "words change"}`}.`;
+    if (isTrained) return t`${what}: the translation is as trained.`;
+    return changed === 1 ? t`${what}: ${changed} word changes.` : t`${what}: ${changed} words change.`;
   });
   const foot = make(panel, "p", { class: "axis" });
   figure.onChange(({ alone }) => {
-    const when = alone ? "is the only one of its row that is on" : "alone is off";
-    foot.textContent = `A head that is off gives zeros. The number in a square counts the words that change if this head ${when}.`;
+    foot.textContent = alone
+      ? t`A head that is off gives zeros. The number in a square counts the words that change if this head is the only one of its row that is on.`
+      : t`A head that is off gives zeros. The number in a square counts the words that change if this head alone is off.`;
   });
   figure.show();
 }

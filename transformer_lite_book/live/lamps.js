@@ -2,6 +2,7 @@
    with the chosen vocabulary, has as many million parameters as the paper prints. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, grouped, predict } from "./live.js";
 
 export const START = { vocabulary: 37000 };
@@ -20,14 +21,14 @@ export function build(root, data) {
   const now = () => compute(figure.state, data);
 
   const panel = predict(root, {
-    question: "The paper says that the English–German vocabulary has about 37,000 tokens, and it prints eleven parameter counts. We count the same eleven models with 37,000 tokens. How many counts, rounded to millions, are as printed?",
-    options: ["All eleven", "Most of them", "None"],
-    answer: "None",
-    because: "Each row lights up where its count is as printed. Move the vocabulary, and try to light all eleven.",
+    question: t`The paper says that the English–German vocabulary has about 37,000 tokens, and it prints eleven parameter counts. We count the same eleven models with 37,000 tokens. How many counts, rounded to millions, are as printed?`,
+    options: [t`All eleven`, t`Most of them`, t`None`],
+    answer: t`None`,
+    because: t`Each row lights up where its count is as printed. Move the vocabulary, and try to light all eleven.`,
   });
 
   const controls = make(panel, "div", { class: "controls wide" });
-  figure.slider(controls, "vocabulary", {
+  figure.slider(controls, t`vocabulary`, {
     min: 33000, max: 45000, step: 100,
     get: ({ vocabulary }) => vocabulary,
     set: (vocabulary) => ({ vocabulary }),
@@ -37,7 +38,7 @@ export function build(root, data) {
 
   const table = make(panel, "table");
   const head = make(make(table, "thead"), "tr");
-  for (const title of ["row", "printed", "counted", "equal"]) make(head, "th", { scope: "col" }, title);
+  for (const title of [t`row`, t`printed`, t`counted`, t`equal`]) make(head, "th", { scope: "col" }, title);
   const body = make(table, "tbody");
   figure.onChange(() => {
     body.textContent = "";
@@ -46,16 +47,18 @@ export function build(root, data) {
       make(line, "th", { scope: "row" }, name);
       make(line, "td", {}, `${printed}\u00a0M`);
       make(line, "td", {}, `${format(count, 2)}\u00a0M`);
-      make(line, "td", {}, isLit ? "yes" : "no");
+      make(line, "td", {}, isLit ? t`yes` : t`no`);
     }
   });
   figure.say(panel, ({ vocabulary }) => {
     const { lit, rows } = now();
     const dark = rows.filter(({ isLit }) => !isLit).map(({ name }) => name);
-    const missing = dark.length && dark.length < 4 ? `; not ${dark.join(", ")}` : "";
-    return `With ${grouped(vocabulary)} tokens, ${lit} of ${rows.length} counts are as printed${missing}.`;
+    const tokens = grouped(vocabulary);
+    return dark.length && dark.length < 4
+      ? t`With ${tokens} tokens, ${lit} of ${rows.length} counts are as printed; not ${dark.join(", ")}.`
+      : t`With ${tokens} tokens, ${lit} of ${rows.length} counts are as printed.`;
   });
   make(panel, "p", { class: "axis" },
-    "Counted as in this chapter: one shared matrix, no biases in attention. No vocabulary lights all eleven rows.");
+    t`Counted as in this chapter: one shared matrix, no biases in attention. No vocabulary lights all eleven rows.`);
   figure.show();
 }

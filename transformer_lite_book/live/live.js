@@ -2,6 +2,7 @@
    Plain DOM and SVG; nothing is loaded from anywhere. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 
 /* Numbers as Python prints them: -0 is 0, and the minus sign is a real one. */
 export function format(number, digits) {
@@ -39,7 +40,7 @@ export class Figure {
   }
 
   reset(parent) {
-    const node = make(parent, "button", { type: "button", class: "reset" }, "Reset");
+    const node = make(parent, "button", { type: "button", class: "reset" }, t`Reset`);
     node.addEventListener("click", () => this.set(structuredClone(this.start)));
   }
 
@@ -113,7 +114,7 @@ export function predict(parent, { question, options, answer, because }, then = (
   const box = make(parent, "fieldset", { class: "predict" });
   make(box, "legend", {}, question);
   const row = make(box, "div", { class: "options" });
-  for (const option of [...options, "Tell me"]) {
+  for (const option of [...options, t`Tell me`]) {
     const node = make(row, "button", { type: "button" }, option);
     node.addEventListener("click", () => {
       for (const other of row.children) {
@@ -121,7 +122,7 @@ export function predict(parent, { question, options, answer, because }, then = (
         if (other.textContent === answer) other.classList.add("right");
       }
       node.classList.add("guess");
-      const verdict = option === answer ? "Right. " : "";
+      const verdict = option === answer ? `${t`Right.`} ` : "";
       make(box, "p", { class: "because", role: "status" }, verdict + because);
       panel.hidden = false;
       then();

@@ -2,6 +2,7 @@
    pairs of tokens, and so grows with n², at each length and width. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, grouped, predict } from "./live.js";
 
 export const START = { layer: 0, d: 512, n: 512 };
@@ -24,10 +25,10 @@ export function build(root, data) {
   const now = () => compute(figure.state, data);
 
   const panel = predict(root, {
-    question: "An encoder layer of the paper’s base model (width d = 512) reads n tokens. Its attention compares all n² pairs; the work of its matrices only grows with n. At which n do the pairs take half of the layer’s multiplications?",
-    options: ["512 tokens: n = d", "1,536 tokens: n = 3d", "3,072 tokens: n = 6d"],
-    answer: "3,072 tokens: n = 6d",
-    because: "Now move n and d, or choose a model.",
+    question: t`An encoder layer of the paper’s base model (width d = 512) reads n tokens. Its attention compares all n² pairs; the work of its matrices only grows with n. At which n do the pairs take half of the layer’s multiplications?`,
+    options: [t`512 tokens: n = d`, t`1,536 tokens: n = 3d`, t`3,072 tokens: n = 6d`],
+    answer: t`3,072 tokens: n = 6d`,
+    because: t`Now move n and d, or choose a model.`,
   });
 
   const models = make(panel, "div", { class: "controls" });
@@ -39,16 +40,16 @@ export function build(root, data) {
       node.setAttribute("aria-pressed", isChosen);
     });
   }
-  figure.choice(panel, "layer", data.layers.map(({ name }) => name), "layer");
+  figure.choice(panel, t`layer`, data.layers.map(({ name }) => name), "layer");
 
   const controls = make(panel, "div", { class: "controls wide" });
-  figure.slider(controls, "tokens n", {
+  figure.slider(controls, t`tokens n`, {
     min: 24, max: 160, // eight places for each doubling, from 8 to 1,048,576
     get: ({ n }) => Math.round(8 * Math.log2(n)),
     set: (place) => ({ n: Math.round(2 ** (place / 8)) }),
     shown: () => grouped(figure.state.n),
   });
-  figure.slider(controls, "width d", {
+  figure.slider(controls, t`width d`, {
     min: 6, max: 14,
     get: ({ d }) => Math.round(Math.log2(d)),
     set: (power) => ({ d: 2 ** power }),
@@ -65,7 +66,7 @@ export function build(root, data) {
     line(48, 190, 345, 190, "foot");
     for (const at of [0, 0.5, 1]) write(44, down(at) + 5, `${100 * at}\u00a0%`, "end").style.fontSize = "12px";
     for (const at of [27, 512, 8192, 131072]) write(across(at), 207, grouped(at), "middle").style.fontSize = "12px";
-    write(192, 226, "tokens n", "middle").style.fontSize = "12px";
+    write(192, 226, t`tokens n`, "middle").style.fontSize = "12px";
     line(across(d), 190, across(d), 20, "foot");
     write(across(d) - 4, 32, "n = d", "end");
     if (half < LONGEST) line(across(half), down(0.5), across(half), 190, "equal");
@@ -75,9 +76,9 @@ export function build(root, data) {
   });
   figure.say(panel, ({ n, d, layer }) => {
     const { share, half } = now();
-    return `With ${grouped(n)} tokens and d = ${grouped(d)}, the pairs take ${percent(share)} of the multiplications. They take half at n = ${data.layers[layer].factor}d = ${grouped(half)}.`;
+    return t`With ${grouped(n)} tokens and d = ${grouped(d)}, the pairs take ${percent(share)} of the multiplications. They take half at n = ${data.layers[layer].factor}d = ${grouped(half)}.`;
   });
   make(panel, "p", { class: "axis" },
-    "The curve is the share of the pairs; the dotted line marks n = d. In GPT-2 and Llama 3, a token reads no later ones, so half of the pairs count.");
+    t`The curve is the share of the pairs; the dotted line marks n = d. In GPT-2 and Llama 3, a token reads no later ones, so half of the pairs count.`);
   figure.show();
 }

@@ -2,6 +2,7 @@
    arrow in it: what in a query decides about the weights? */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, predict, vector } from "./live.js";
 import { dot, scaledDotProductAttention, softmax } from "../../transformer_lite/page/transformer.js";
 
@@ -53,19 +54,19 @@ export function planeOf(first, second) {
 
 const TASKS = [
   {
-    text: "Make the query at least three times as long, and keep both weights.",
+    text: t`Make the query at least three times as long, and keep both weights.`,
     isDone: ({ length, weights, scaled }) => scaled && length > 4.2 && Math.abs(weights[0] - 0.731) < 0.02,
-    found: "Along the thin line through the arrow's tip, both scores rise by the same amount. Only their difference counts.",
+    found: t`Along the thin line through the arrow's tip, both scores rise by the same amount. Only their difference counts.`,
   },
   {
-    text: "Give “cold” 99.99 % of the weight.",
+    text: t`Give “cold” 99.99 % of the weight.`,
     isDone: ({ weights }) => weights[0] >= 0.9999,
-    found: "Now move the query a little: the weights hardly react. This is saturation.",
+    found: t`Now move the query a little: the weights hardly react. This is saturation.`,
   },
   {
-    text: "Add “hot”, which has the key of “cold” and the opposite value. Give the two different weights.",
+    text: t`Add “hot”, which has the key of “cold” and the opposite value. Give the two different weights.`,
     isDone: () => false,
-    found: "It is impossible: equal keys get equal scores, wherever the query points. What tells hot from cold is the value.",
+    found: t`It is impossible: equal keys get equal scores, wherever the query points. What tells hot from cold is the value.`,
   },
 ];
 
@@ -79,7 +80,7 @@ export function build(root, data) {
   const views = make(root, "div", { class: "views" });
   const drawing = make(views, "svg", {
     viewBox: `${LEFT * UNIT} ${-TOP * UNIT} ${(RIGHT - LEFT) * UNIT} ${(TOP - BOTTOM) * UNIT}`,
-    role: "img", "aria-label": "The plane of the keys, with the query as an arrow",
+    role: "img", "aria-label": t`The plane of the keys, with the query as an arrow`,
   });
   const side = make(views, "div");
   drawPlane(figure, drawing, data, place, now);
@@ -102,13 +103,11 @@ export function build(root, data) {
 
   make(
     side, "p", { class: "axis" },
-    "You look at the plane that contains both keys. What the query has outside this plane changes no dot product. " +
-      "The numbers at the ends of the dashed lines are the dot products. Moving the query along the thin line changes " +
-      "no weight. The weights react most where the band is strongest."
+    t`You look at the plane that contains both keys. What the query has outside this plane changes no dot product. The numbers at the ends of the dashed lines are the dot products. Moving the query along the thin line changes no weight. The weights react most where the band is strongest.`
   );
   tableOf(figure, side, now);
   const sliders = make(side, "div", { class: "sliders" });
-  make(sliders, "p", { class: "axis" }, "the query of “tea”, to drag or to set:");
+  make(sliders, "p", { class: "axis" }, t`the query of “tea”, to drag or to set:`);
   START.query.forEach((_, i) => {
     figure.slider(sliders, `q${"₁₂₃₄"[i]}`, {
       min: -12, max: 12, step: 0.1,
@@ -117,22 +116,22 @@ export function build(root, data) {
     });
   });
   const row = make(side, "div", { class: "controls" });
-  figure.toggle(row, "divide by √dₖ", "root");
-  figure.toggle(row, "add “hot”", "hot");
+  figure.toggle(row, t`divide by √dₖ`, "root");
+  figure.toggle(row, t`add “hot”`, "hot");
   figure.reset(row);
   figure.say(root, () => {
     const { words, weights, output } = now();
     const digits = digitsOf(weights) - 2;
-    const shares = words.map(({ name }, i) => `${format(100 * weights[i], digits)}\u00a0% “${name}”`);
-    return `“tea” receives ${shares.join(", ")}. Together: ${vector(output)}.`;
+    const shares = words.map(({ name }, i) => t`${format(100 * weights[i], digits)}\u00a0% “${name}”`);
+    return t`“tea” receives ${shares.join(", ")}. Together: ${vector(output)}.`;
   });
 
   const tasks = make(root, "div", { class: "tasks" });
   predict(tasks, {
-    question: "The query becomes ten times as long. What happens to the weight of “cold”, 73 %?",
-    options: ["It stays", "It becomes about 90 %", "It becomes about 99.995 %"],
-    answer: "It becomes about 99.995 %",
-    because: "The scores 2 and 1 become 20 and 10, and e²⁰ is 22,026 times e¹⁰.",
+    question: t`The query becomes ten times as long. What happens to the weight of “cold”, 73 %?`,
+    options: [t`It stays`, t`It becomes about 90 %`, t`It becomes about 99.995 %`],
+    answer: t`It becomes about 99.995 %`,
+    because: t`The scores 2 and 1 become 20 and 10, and e²⁰ is 22,026 times e¹⁰.`,
   }, () => doTasks(figure, tasks, now));
 
   wider(figure, make(root, "div", { class: "wider" }), data, now);
@@ -172,13 +171,13 @@ function drawPlane(figure, drawing, { words: [cold, tea] }, place, now) {
   const equal = make(drawing, "line", { class: "equal" });
   const feet = [cold, tea].map(() => make(drawing, "line", { class: "foot" }));
   const products = [cold, tea].map(() => make(drawing, "text", { class: "product" }));
-  const keys = [arrow(drawing, "key", "key of cold"), arrow(drawing, "key", "key of tea")];
+  const keys = [arrow(drawing, "key", t`key of cold`), arrow(drawing, "key", t`key of tea`)];
   const nameOfFirst = drawing.querySelector("text.key");
   keys[0](place(cold.key), [6, -8]);
   keys[1](place(tea.key), [-34, -10]);
-  const query = arrow(drawing, "query", "query");
+  const query = arrow(drawing, "query", t`query`);
   figure.onChange((state) => {
-    nameOfFirst.textContent = state.hot ? "key of cold and hot" : "key of cold";
+    nameOfFirst.textContent = state.hot ? t`key of cold and hot` : t`key of cold`;
     const divisor = state.root ? Math.sqrt(state.query.length) : 1;
     for (const { at, stripe } of stripes) {
       const weight = 1 / (1 + Math.exp((-at * length) / divisor));
@@ -209,10 +208,10 @@ function line(node, from, to) {
 function tableOf(figure, parent, now) {
   const table = make(parent, "table");
   const head = make(make(table, "thead"), "tr");
-  const titles = ["key", "q · k", "scaled", "weight"].map((title) => make(head, "th", { scope: "col" }, title));
+  const titles = [t`key`, "q · k", t`scaled`, t`weight`].map((title) => make(head, "th", { scope: "col" }, title));
   const body = make(table, "tbody");
   figure.onChange(({ root }) => {
-    titles[2].textContent = root ? "÷ √4 = 2" : "not divided";
+    titles[2].textContent = root ? "÷ √4 = 2" : t`not divided`;
     const { words, dots, scores, weights } = now();
     body.textContent = "";
     words.forEach(({ name }, i) => {
@@ -230,16 +229,16 @@ function doTasks(figure, parent, now) {
   const box = make(parent, "div", { class: "task" });
   let number = 0;
   const text = make(box, "p");
-  const give = make(box, "button", { type: "button" }, "Show me why");
+  const give = make(box, "button", { type: "button" }, t`Show me why`);
   const done = make(parent, "div", { role: "status" });
   const next = () => {
     const { text: task, found } = TASKS[number];
     make(done, "p", {}, `✓ ${task} ${found}`);
     number += 1;
     if (number === TASKS.length) box.remove();
-    else text.textContent = `Try: ${TASKS[number].text}`;
+    else text.textContent = t`Try: ${TASKS[number].text}`;
   };
-  text.textContent = `Try: ${TASKS[0].text}`;
+  text.textContent = t`Try: ${TASKS[0].text}`;
   give.addEventListener("click", next);
   figure.onChange((state) => {
     const { weights } = now();
@@ -250,16 +249,13 @@ function doTasks(figure, parent, now) {
 }
 
 function wider(figure, parent, { wide }, now) {
-  make(parent, "p", { class: "axis" }, "A random query and ten random keys, of more components; the bars are the weights:");
+  make(parent, "p", { class: "axis" }, t`A random query and ten random keys, of more components; the bars are the weights:`);
   const bars = make(parent, "div", { class: "bars", "aria-hidden": "true" });
   const nodes = wide[0].dots[0].map(() => make(make(bars, "span"), "i"));
   figure.say(parent, ({ wideRoot }) => {
     const { d_k, wideLargest, wideReaction } = now();
-    return (
-      `With ${d_k} components, ${wideRoot ? "divided by their root" : "not divided"}: on average over ` +
-      `${wide[0].dots.length} queries, the largest of ten weights is ${format(100 * wideLargest, 0)}\u00a0%, ` +
-      `and a weight changes by ${format(wideReaction, 3)} times a small change of its score.`
-    );
+    const how = wideRoot ? t`divided by their root` : t`not divided`;
+    return t`With ${d_k} components, ${how}: on average over ${wide[0].dots.length} queries, the largest of ten weights is ${format(100 * wideLargest, 0)}\u00a0%, and a weight changes by ${format(wideReaction, 3)} times a small change of its score.`;
   });
   figure.onChange(() => {
     now().wideWeights.forEach((weight, i) => {
@@ -267,10 +263,10 @@ function wider(figure, parent, { wide }, now) {
     });
   });
   const panel = predict(parent, {
-    question: "With 1,024 components and without the root, how large is the largest of the ten weights, on average?",
-    options: ["About 33 %", "About 60 %", "About 96 %"],
-    answer: "About 96 %",
-    because: "Move dₖ to 1024 and take the root away. Then choose a smaller dₖ.",
+    question: t`With 1,024 components and without the root, how large is the largest of the ten weights, on average?`,
+    options: [t`About 33 %`, t`About 60 %`, t`About 96 %`],
+    answer: t`About 96 %`,
+    because: t`Move dₖ to 1024 and take the root away. Then choose a smaller dₖ.`,
   });
   const row = make(panel, "div", { class: "controls" });
   figure.slider(row, "dₖ", {
@@ -279,5 +275,5 @@ function wider(figure, parent, { wide }, now) {
     set: (width) => ({ width }),
     shown: (width) => String(wide[width].d_k),
   });
-  figure.toggle(row, "divide by √dₖ here, too", "wideRoot");
+  figure.toggle(row, t`divide by √dₖ here, too`, "wideRoot");
 }

@@ -2,6 +2,7 @@
    of x to each sub-layer's output: what becomes of its translation? */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { changedWords, writeWords } from "../../transformer_lite/page/words.js";
 import { Figure, format, predict } from "./live.js";
 
@@ -30,13 +31,13 @@ export function build(root, data) {
   const now = () => compute(figure.state, data);
 
   const panel = predict(root, {
-    question: "The encoder normalizes r · x + Sublayer(x), with r = 1. You lower r. At which r does the German sentence first change?",
-    options: ["At once, at 0.95", "Near 0.75", "Not before 0.5"],
-    answer: "Not before 0.5",
-    because: "Move the slider and see how the sentence ends.",
+    question: t`The encoder normalizes r · x + Sublayer(x), with r = 1. You lower r. At which r does the German sentence first change?`,
+    options: [t`At once, at 0.95`, t`Near 0.75`, t`Not before 0.5`],
+    answer: t`Not before 0.5`,
+    because: t`Move the slider and see how the sentence ends.`,
   });
 
-  figure.choice(panel, "sentence", data.sentences.map(({ source }) => source), "sentence");
+  figure.choice(panel, t`sentence`, data.sentences.map(({ source }) => source), "sentence");
   const controls = make(panel, "div", { class: "controls wide" });
   figure.slider(controls, "r", {
     min: 0, max: 20,
@@ -54,20 +55,19 @@ export function build(root, data) {
   figure.onChange(({ sentence }) => {
     const shown = now();
     writeWords(text, shown.words);
-    gloss.textContent = `In English: ${shown.gloss}`;
+    gloss.textContent = t`In English: ${shown.gloss}`;
     drawMap(map, shown);
   });
   figure.say(note, () => {
     const { r, share, words } = now();
     const changed = words.filter(({ isNew }) => isNew).length;
-    return (
-      `With r = ${format(r, 2)}, the tokens' own share at the top is ${format(share, 2)}, and ` +
-      `${changed ? `${changed} of ${words.length} words are new` : "no word has changed"}.`
-    );
+    return changed
+      ? t`With r = ${format(r, 2)}, the tokens' own share at the top is ${format(share, 2)}, and ${changed} of ${words.length} words are new.`
+      : t`With r = ${format(r, 2)}, the tokens' own share at the top is ${format(share, 2)}, and no word has changed.`;
   });
   make(note, "p", {},
-    "Each square compares two tokens of the English sentence after the last encoder layer: the fuller, the more alike (empty: a cosine of 0 or less). The more alike all are, the less the decoder can tell them apart. Being alike is not the only damage: try the girl at r = 0.05.");
-  make(note, "p", { class: "axis" }, "The model was trained with r = 1 and has never seen another.");
+    t`Each square compares two tokens of the English sentence after the last encoder layer: the fuller, the more alike (empty: a cosine of 0 or less). The more alike all are, the less the decoder can tell them apart. Being alike is not the only damage: try the girl at r = 0.05.`);
+  make(note, "p", { class: "axis" }, t`The model was trained with r = 1 and has never seen another.`);
   figure.show();
 }
 

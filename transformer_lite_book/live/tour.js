@@ -5,19 +5,20 @@
    it is all there to read. */
 
 import { button, make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { predict } from "./live.js";
 
 const ADDRESS = /^#stop-(\d+)/;
 
 function start(stops, translator) {
-  const root = make(null, "section", { class: "live-figure tour", "aria-label": "Guided tour" });
+  const root = make(null, "section", { class: "live-figure tour", "aria-label": t`Guided tour` });
   stops[0].parentElement.hidden = true;
   translator.before(root);
   const where = make(root, "p", { class: "where", tabindex: -1 });
   const card = make(root, "div");
   const bar = make(root, "div", { class: "controls" });
-  const back = button(bar, "Back", () => show(number - 1, true));
-  const next = button(bar, "Next stop", () => show(number + 1, true));
+  const back = button(bar, t`Back`, () => show(number - 1, true));
+  const next = button(bar, t`Next stop`, () => show(number + 1, true));
   let number = 0;
 
   function show(wanted, isAsked) {
@@ -32,10 +33,10 @@ function start(stops, translator) {
     delete root.dataset.guessed;
     const options = [...guesses.children];
     const panel = predict(card, {
-      question: "What do you expect?",
+      question: t`What do you expect?`,
       options: options.map((option) => option.textContent.trim()),
       answer: options.find((option) => option.querySelector("strong")).textContent.trim(),
-      because: "The translator below shows it now.",
+      because: t`The translator below shows it now.`,
     }, () => {
       root.dataset.guessed = "";
       (next.disabled ? back : next).focus();

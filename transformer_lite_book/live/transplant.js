@@ -2,12 +2,15 @@
    it has in another sentence: does the model use what the head reads? */
 
 import { button, make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, predict } from "./live.js";
 
 const PRONOUNS = ["er", "sie", "es"];
-const WRITTEN = ["er or ihn", "sie", "es", "another word"];
-const GENDERS = ["masculine", "feminine", "neuter"];
-const ACTS = ["as it is", "zeros", "mean", "transplant"];
+const WRITTEN = [t`er or ihn`, "sie", "es", t`another word`];
+const GENDERS = [t`masculine`, t`feminine`, t`neuter`];
+const ACTS = {
+  "as it is": t`as it is`, zeros: t`zeros`, mean: t`mean`, transplant: t`transplant`,
+};
 
 export const START = { model: 0, head: 7, into: 1, from: 0, act: "transplant" };
 
@@ -23,7 +26,8 @@ export function compute({ model, head, into, from, act }, { sentences, models })
   const chances = { "as it is": own, zeros, mean, transplant: given[from] }[act][into];
   const largest = chances.indexOf(Math.max(...chances));
   return {
-    name: `head ${name} of model ${seed}`,
+    name,
+    seed,
     maps: heads.map((one) => one.weights[into]),
     given: weights[from],
     chances,
@@ -42,39 +46,39 @@ export function build(root, data) {
   const english = (i) => data.sentences[i].source;
 
   make(root, "p", {},
-    "Each row is a head of the decoder. The squares show what it reads while the model writes the next word, the pronoun: the fuller a square, the larger the weight.");
+    t`Each row is a head of the decoder. The squares show what it reads while the model writes the next word, the pronoun: the fuller a square, the larger the weight.`);
   const maps = make(root, "div");
   const panel = predict(root, {
-    question: `Model 1 writes “sie”, for “die Dose” (the can). We give one head the 12 numbers that it has where “der Hund” (the dog) is meant. With which head does “sie” become “er”? Choose by looking.`,
+    question: t`Model 1 writes “sie”, for “die Dose” (the can). We give one head the 12 numbers that it has where “der Hund” (the dog) is meant. With which head does “sie” become “er”? Choose by looking.`,
     options: ["1.2", "2.1", "2.3", "2.4"],
     answer: "2.4",
-    because: "It is head 2.4, and no other. Try it, then all eight heads of model 3: in this sentence, none does it alone.",
+    because: t`It is head 2.4, and no other. Try it, then all eight heads of model 3: in this sentence, none does it alone.`,
   }, () => figure.show());
 
   const controls = make(panel, "div", { class: "controls" });
-  figure.choice(controls, "model", data.models.map(({ seed }) => `model ${seed}`), "model");
+  figure.choice(controls, t`model`, data.models.map(({ seed }) => t`model ${seed}`), "model");
   const all = data.sentences.map((_, i) => `${sentence(i)} ${data.sentences[i].pronoun}`);
-  figure.choice(controls, "into", all, "into");
-  figure.choice(controls, "from", all, "from");
+  figure.choice(controls, t`into`, all, "into");
+  figure.choice(controls, t`from`, all, "from");
 
   const acts = make(panel, "div", { class: "controls" });
-  for (const act of ACTS) {
-    const node = button(acts, act, () => figure.set({ act }));
+  for (const [act, title] of Object.entries(ACTS)) {
+    const node = button(acts, title, () => figure.set({ act }));
     figure.onChange((state) => node.setAttribute("aria-pressed", state.act === act));
   }
   figure.reset(acts);
   figure.say(panel, ({ act }) => {
-    const { name, chances, written, due, donor } = now();
+    const { name, seed, chances, written, due, donor } = now();
     const what = {
-      "as it is": "Nothing is replaced",
-      zeros: `Zeros in place of ${name}`,
-      mean: `The mean of ${name}`,
-      transplant: `${name} has its numbers from the sentence with “${donor}”`,
+      "as it is": t`Nothing is replaced`,
+      zeros: t`Zeros in place of head ${name} of model ${seed}`,
+      mean: t`The mean of head ${name} of model ${seed}`,
+      transplant: t`Head ${name} of model ${seed} has its numbers from the sentence with “${donor}”`,
     }[act];
     const share = `${format(Math.max(...chances) / 10, 1)}\u00a0%`;
-    const verdict =
-      written === due ? `still writes “${written}”` : `now writes “${written}”, not “${due}”`;
-    return `${what[0].toUpperCase()}${what.slice(1)}: the model ${verdict} (${share}).`;
+    return written === due
+      ? t`${what}: the model still writes “${written}” (${share}).`
+      : t`${what}: the model now writes “${written}”, not “${due}” (${share}).`;
   });
   const views = make(panel, "div", { class: "views" });
   const bars = make(make(views, "table"), "tbody");
@@ -89,19 +93,19 @@ export function build(root, data) {
     const { maps: rows, given } = now();
     maps.textContent = "";
     const heads = data.models[model].heads.map(({ name }) => name);
-    make(maps, "p", { class: "axis" }, `${english(into)} (model ${data.models[model].seed})`);
+    make(maps, "p", { class: "axis" }, t`${english(into)} (model ${data.models[model].seed})`);
     drawMap(maps, data.sentences[into].words, heads, rows, panel.hidden ? null : head);
     if (!panel.hidden) {
-      make(maps, "p", { class: "axis" }, `The same head where its numbers come from: ${english(from)}`);
+      make(maps, "p", { class: "axis" }, t`The same head where its numbers come from: ${english(from)}`);
       drawMap(maps, data.sentences[from].words, [heads[head]], [given]);
     }
     if (focused) maps.querySelector(`[data-head="${head}"]`).focus();
   });
   figure.onChange(() => {
-    const { chances, name, counts, shares } = now();
+    const { chances, name, seed, counts, shares } = now();
     bars.textContent = "";
     const rest = Math.max(1000 - chances.reduce((a, b) => a + b), 0);
-    [...PRONOUNS, "others"].forEach((word, i) => {
+    [...PRONOUNS, t`others`].forEach((word, i) => {
       const row = make(bars, "tr");
       make(row, "th", { scope: "row" }, word);
       const cell = make(row, "td");
@@ -112,10 +116,10 @@ export function build(root, data) {
     many.textContent = "";
     const total = counts.flat().reduce((a, b) => a + b) / 2;
     make(many, "p", { class: "axis" },
-      `${total} unseen sentences, ${name}: what the model writes, in percent, if the numbers come from a sentence whose noun has another gender.`);
+      t`${total} unseen sentences, head ${name} of model ${seed}: what the model writes, in percent, if the numbers come from a sentence whose noun has another gender.`);
     const table = make(many, "table");
     const line = make(make(table, "thead"), "tr");
-    for (const title of ["from", ...WRITTEN]) {
+    for (const title of [t`from`, ...WRITTEN]) {
       make(line, "th", { scope: "col", style: "white-space: normal" }, title);
     }
     const body = make(table, "tbody");
@@ -136,14 +140,14 @@ function drawMap(parent, words, heads, rows, chosen) {
   const map = make(parent, "div", { class: "map", style: "margin-bottom: 0.6em" });
   map.style.gridTemplateColumns = `max-content repeat(${words.length + 1}, minmax(0, 1fr))`;
   make(map, "span");
-  for (const word of ["(begin)", ...words]) {
+  for (const word of [t`(begin)`, ...words]) {
     make(map, "span", { class: "token", style: "font-size: 12px; padding: 0; text-align: center" }, word);
   }
   heads.forEach((name, i) => {
     if (chosen === undefined) make(map, "span", { class: "token" }, name);
     else {
       make(map, "button", {
-        type: "button", "data-head": i, "aria-pressed": i === chosen, "aria-label": `head ${name}`,
+        type: "button", "data-head": i, "aria-pressed": i === chosen, "aria-label": t`head ${name}`,
         style: "min-height: 28px; padding: 0 0.4em",
       }, name);
     }

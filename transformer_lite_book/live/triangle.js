@@ -3,6 +3,7 @@
    moves. */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, predict } from "./live.js";
 
 export const START = { step: 3, masked: true, changed: 0 };
@@ -35,28 +36,28 @@ export function build(root, data) {
   const { right } = compute({ masked: false, changed: 0 }, data);
 
   const panel = predict(root, {
-    question: `Under the triangle, all ${total} rows predict the right next token. We let them read all tokens, the answers, too. How many are right now?`,
+    question: t`Under the triangle, all ${total} rows predict the right next token. We let them read all tokens, the answers, too. How many are right now?`,
     options: [`${total}`, "5", "3"],
     answer: `${right}`,
-    because: "The answer of each row but the last stands in the input, but this model was trained under the triangle and has never learned to read it. Now change a token, with the triangle and without it.",
+    because: t`The answer of each row but the last stands in the input, but this model was trained under the triangle and has never learned to read it. Now change a token, with the triangle and without it.`,
   });
 
   const controls = make(panel, "div", { class: "controls" });
-  figure.slider(controls, "step", {
+  figure.slider(controls, t`step`, {
     min: 1, max: total,
     get: ({ step }) => step,
     set: (step) => ({ step }),
     shown: (step) => `${step}`,
   });
   const options = data.reads.map((token, place) =>
-    place ? `${token} → ${data.others[place]}` : "nothing");
-  figure.choice(controls, "change", options, "changed");
-  figure.toggle(controls, "triangle", "masked");
+    place ? `${token} → ${data.others[place]}` : t`nothing`);
+  figure.choice(controls, t`change`, options, "changed");
+  figure.toggle(controls, t`triangle`, "masked");
   figure.reset(controls);
 
   const table = make(panel, "table", { class: "triangle" });
   const head = make(make(table, "thead"), "tr");
-  for (const [title, span] of [["reads", 1], ["keys", total], ["next", 1], ["moved by", 1]]) {
+  for (const [title, span] of [[t`reads`, 1], [t`keys`, total], [t`next`, 1], [t`moved by`, 1]]) {
     make(head, "th", { scope: "col", colspan: span }, title);
   }
   const body = make(table, "tbody");
@@ -75,13 +76,32 @@ export function build(root, data) {
   figure.say(panel, ({ step, masked, changed }) => {
     const { rows, right: count, moved } = now();
     const { best } = rows[step - 1];
-    const pass = masked
-      ? `Step ${step} sends 1 query to ${step} ${step === 1 ? "key" : "keys"} and writes “${best}”; row ${step} of the one pass does the same`
-      : `Row ${step} reads all ${total} keys and predicts “${best}”; ${step < total ? "no step of writing can do that" : `step ${step} has as many, but here the earlier rows have read later tokens`}`;
-    const change = changed
-      ? ` The change of token ${changed + 1} moves ${moved.length === total ? "all rows" : moved.length === 1 ? `row ${moved[0]}` : `rows ${moved.join(", ")}`}.`
-      : ` Of ${total} rows, ${count} ${count === 1 ? "is" : "are"} right.`;
-    return `${pass}.${change}`;
+    return `${saidOfPass(step, total, best, masked)} ${changed ? saidOfChange(changed, total, moved) : saidOfRows(total, count)}`;
   });
   figure.show();
+}
+
+function saidOfPass(step, total, best, masked) {
+  if (masked) {
+    return step === 1
+      ? t`Step ${step} sends 1 query to ${step} key and writes “${best}”; row ${step} of the one pass does the same.`
+      : t`Step ${step} sends 1 query to ${step} keys and writes “${best}”; row ${step} of the one pass does the same.`;
+  }
+  return step < total
+    ? t`Row ${step} reads all ${total} keys and predicts “${best}”; no step of writing can do that.`
+    : t`Row ${step} reads all ${total} keys and predicts “${best}”; step ${step} has as many, but here the earlier rows have read later tokens.`;
+}
+
+function saidOfChange(changed, total, moved) {
+  const token = changed + 1;
+  if (moved.length === total) return t`The change of token ${token} moves all rows.`;
+  return moved.length === 1
+    ? t`The change of token ${token} moves row ${moved[0]}.`
+    : t`The change of token ${token} moves rows ${moved.join(", ")}.`;
+}
+
+function saidOfRows(total, count) {
+  return count === 1
+    ? t`Of ${total} rows, ${count} is right.`
+    : t`Of ${total} rows, ${count} are right.`;
 }

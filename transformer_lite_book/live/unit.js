@@ -3,12 +3,13 @@
    of the translation? */
 
 import { make } from "../../transformer_lite/page/dom.js";
+import { t } from "../../transformer_lite/page/messages.js";
 import { changedWords, writeWords } from "../../transformer_lite/page/words.js";
 import { Figure, format, predict } from "./live.js";
 
 /* The colour of feed-forward networks in the book. */
 const PURPLE = "background: light-dark(#8f4fb3, #c79be0)";
-const NOTHING = "It stays as it is";
+const NOTHING = t`It stays as it is`;
 
 /* The value is the number of a stored one; -1 leaves the unit as it is. */
 export const START = { card: 0, sentence: 0, value: -1 };
@@ -52,26 +53,26 @@ export function build(root, data) {
   const keys = data.sentences.findIndex(({ source }) => source.includes("keys"));
 
   const panel = predict(root, {
-    question: `One of the ${data.units} units in the last network raises the words “hat, habe, haben” (has, have). It is switched off: its value is 0 at every position. What happens to “${data.sentences[keys].outputs[0].text}”?`,
-    options: [NOTHING, "“habe” disappears", "It becomes nonsense"],
+    question: t`One of the ${data.units} units in the last network raises the words “hat, habe, haben” (has, have). It is switched off: its value is 0 at every position. What happens to “${data.sentences[keys].outputs[0].text}”?`,
+    options: [NOTHING, t`“habe” disappears`, t`It becomes nonsense`],
     answer: NOTHING,
-    because: "No word changes. But choose unit 379 and “Good morning! How are you?”, and switch that unit off. Then turn units up.",
+    because: t`No word changes. But choose unit 379 and “Good morning! How are you?”, and switch that unit off. Then turn units up.`,
   }, () => figure.set({ sentence: keys, value: data.values.indexOf(0) })); // as in the question
 
-  const cards = make(panel, "div", { class: "options", role: "group", "aria-label": "unit" });
+  const cards = make(panel, "div", { class: "options", role: "group", "aria-label": t`unit` });
   const chosen = data.cards.map(({ unit, answers }, card) => {
     const name = `${unit}: ${answers.slice(0, 3).map(([piece]) => shown(piece)).join(", ")}`;
     const node = make(cards, "button", { type: "button" }, name);
     node.addEventListener("click", () => figure.set({ card }));
     return node;
   });
-  figure.choice(panel, "sentence", data.sentences.map(({ source }) => source), "sentence");
+  figure.choice(panel, t`sentence`, data.sentences.map(({ source }) => source), "sentence");
   const controls = make(panel, "div", { class: "controls wide" });
-  figure.slider(controls, "value", {
+  figure.slider(controls, t`value`, {
     min: -1, max: data.values.length - 1,
     get: ({ value }) => value,
     set: (value) => ({ value }),
-    shown: (value) => (value < 0 ? "as trained" : value ? format(data.values[value], 0) : "0 (off)"),
+    shown: (value) => (value < 0 ? t`as trained` : value ? format(data.values[value], 0) : t`0 (off)`),
   });
   figure.reset(controls);
 
@@ -87,20 +88,31 @@ export function build(root, data) {
     drawAsks(asks, state);
     drawAnswers(answers, state);
     writeWords(text, state.words);
-    gloss.textContent = `In English: ${state.gloss}`;
+    gloss.textContent = t`In English: ${state.gloss}`;
   });
   figure.say(said, () => {
     const { unit, set, isTrained, given } = now();
-    if (set === null) return `Unit ${unit} is as the network computes it.`;
-    const value = set ? `has the value ${set} everywhere` : "is off";
-    if (isTrained) return `Unit ${unit} ${value}: no word changes.`;
-    const which = set ? `set to ${set}` : "switched off";
-    const tried = `Of all ${data.units} units, ${which} one at a time, ${given} ${given > 1 ? "give" : "gives"} it.`;
-    return `Unit ${unit} ${value}: another sentence.${given === null ? "" : ` ${tried}`}`;
+    if (set === null) return t`Unit ${unit} is as the network computes it.`;
+    const what = set ? t`Unit ${unit} has the value ${set} everywhere` : t`Unit ${unit} is off`;
+    if (isTrained) return t`${what}: no word changes.`;
+    const other = t`${what}: another sentence.`;
+    return given === null ? other : `${other} ${saidOfAll(data.units, set, given)}`;
   });
   make(panel, "p", { class: "axis" },
-    `No unit has more than ${format(data.most, 1)} by itself in ${data.probes.length} short sentences.`);
+    t`No unit has more than ${format(data.most, 1)} by itself in ${data.probes.length} short sentences.`);
   figure.show();
+}
+
+/* How many of all units give the same sentence, each set to the same value. */
+function saidOfAll(units, set, given) {
+  if (set) {
+    return given > 1
+      ? t`Of all ${units} units, set to ${set} one at a time, ${given} give it.`
+      : t`Of all ${units} units, set to ${set} one at a time, ${given} gives it.`;
+  }
+  return given > 1
+    ? t`Of all ${units} units, switched off one at a time, ${given} give it.`
+    : t`Of all ${units} units, switched off one at a time, ${given} gives it.`;
 }
 
 const shown = (piece) => (piece === "</s>" ? "END" : piece);
@@ -108,7 +120,7 @@ const shown = (piece) => (piece === "</s>" ? "END" : piece);
 /* Where the unit's value is largest: its question. */
 function drawAsks(table, { asks, fires, largest }) {
   table.textContent = "";
-  make(table, "caption", {}, `Asks: fires at ${fires}\u00a0% of places, most strongly (${format(largest, 1)}) here`);
+  make(table, "caption", {}, t`Asks: fires at ${fires}\u00a0% of places, most strongly (${format(largest, 1)}) here`);
   for (const { source, before, next, by } of asks) {
     const row = make(table, "tr");
     const place = make(row, "td", { style: "white-space: normal" }, source);
@@ -122,7 +134,7 @@ function drawAsks(table, { asks, fires, largest }) {
 /* The tokens whose logits the unit raises most: its answer. */
 function drawAnswers(table, { answers }) {
   table.textContent = "";
-  make(table, "caption", {}, "Answers: a value of 1 raises the logits of (before the division by the standard deviation)");
+  make(table, "caption", {}, t`Answers: a value of 1 raises the logits of (before the division by the standard deviation)`);
   for (const [piece, rise] of answers) {
     const row = make(table, "tr");
     make(row, "td", { lang: "de" }, shown(piece));

@@ -20,7 +20,7 @@ from transformer_lite.page.export import (
 )
 from transformer_lite.runs.folder import find_run
 from transformer_lite.runs.weights import read_weights
-from transformer_lite_book.live_figures import SOURCES as LIVE
+from transformer_lite_book.live_figures import TOUR as TOUR_MODULES
 from transformer_lite_book.plots import AttentionMap, attention_explorer
 
 pytestmark = pytest.mark.usefixtures("types_unchecked")
@@ -298,7 +298,7 @@ TOUR = """
 
 def test_the_tour_asks_sets_the_translator_and_goes_on(page, folder, tmp_path):
     toured = shutil.copytree(folder, tmp_path / "page")
-    tour = script_of("dom.js", *(str(LIVE / name) for name in ("live.js", "tour.js")))
+    tour = script_of(*TOUR_MODULES)
     text = (toured / "index.html").read_text("utf-8")
     start, end = text.index("<main>"), text.index("</body>")
     text = f"{text[:start]}<main>{TOUR}</main><script>{tour}</script>{text[end:]}"
