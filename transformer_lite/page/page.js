@@ -16,7 +16,7 @@ import { pieces } from "./pieces.js";
 import { pythonOf } from "./python.js";
 import { search } from "./search.js";
 import { sentence } from "./sentence.js";
-import { NO_ANSWER, Store } from "./state.js";
+import { NO_ANSWER, numChanges, Store } from "./state.js";
 
 const FILE = document.currentScript.src.replace(/[^/]*$/, "model.js");
 
@@ -70,7 +70,7 @@ function start(root) {
     else if (data.request === request) hear(data, store.state);
   };
 
-  function hear(data, { answer, place, settings: { text }, result: old }) {
+  function hear(data, { answer, place, settings, result: old }) {
     if (data.error) fail(t`The model failed: ${data.error}.`);
     if (data.pieces) {
       store.update({ answer: { ...NO_ANSWER, ...data } });
@@ -85,9 +85,10 @@ function start(root) {
     }
     if (data.steps) {
       const seconds = began && (performance.now() - began) / 1000;
-      // What the same sentence was before a change.
-      const before = old?.text === text ? old.output : null;
-      const result = { ...data, text, before, pieces: answer.pieces, seconds };
+      // What the same sentence was before one change.
+      const isCompared = old?.settings.text === settings.text && numChanges(old.settings, settings) < 2;
+      const before = isCompared ? old.output : null;
+      const result = { ...data, settings, before, pieces: answer.pieces, seconds };
       const last = result.steps.length - 1;
       store.update({ answer: { ...answer, result }, result, place: Math.min(wanted ?? place, last) });
       wanted = undefined;

@@ -35,6 +35,10 @@ export const unchanged = (model) => ({
   borrowed: [],
 });
 
+/* How many of the settings differ. */
+export const numChanges = (before, now) =>
+  Object.keys(now).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(now[name])).length;
+
 export class Store {
   watchers = [];
 

@@ -109,12 +109,13 @@ export class Figure {
 }
 
 /* A question whose answer is revealed after a guess. Returns the part of the figure that is
-   hidden until then; `then()` is called when it is shown. */
+   hidden until then; `then(isGuess, isAnswer)` is called when it is shown. */
 export function predict(parent, { question, options, answer, because }, then = () => {}) {
   const box = make(parent, "fieldset", { class: "predict" });
   make(box, "legend", {}, question);
   const row = make(box, "div", { class: "options" });
-  for (const option of [...options, t`Tell me`]) {
+  const noGuess = t`Tell me`;
+  for (const option of [...options, noGuess]) {
     const node = make(row, "button", { type: "button" }, option);
     node.addEventListener("click", () => {
       for (const other of row.children) {
@@ -122,10 +123,11 @@ export function predict(parent, { question, options, answer, because }, then = (
         if (other.textContent === answer) other.classList.add("right");
       }
       node.classList.add("guess");
-      const verdict = option === answer ? `${t`Right.`} ` : "";
+      const [isGuess, isAnswer] = [option !== noGuess, option === answer];
+      const verdict = isAnswer ? `${t`Right.`} ` : isGuess ? `${t`Not this time.`} ` : "";
       make(box, "p", { class: "because", role: "status" }, verdict + because);
       panel.hidden = false;
-      then();
+      then(isGuess, isAnswer);
     });
   }
   const panel = make(parent, "div", { hidden: "" });

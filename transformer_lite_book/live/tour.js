@@ -15,10 +15,11 @@ function start(stops, translator) {
   stops[0].parentElement.hidden = true;
   translator.before(root);
   const where = make(root, "p", { class: "where", tabindex: -1 });
-  const card = make(root, "div");
+  const card = make(root, "div", { class: "card" });
   const bar = make(root, "div", { class: "controls" });
   const back = button(bar, t`Back`, () => show(number - 1, true));
   const next = button(bar, t`Next stop`, () => show(number + 1, true));
+  const isRight = new Map(); // by stop: whether the first guess was right
   let number = 0;
 
   function show(wanted, isAsked) {
@@ -37,8 +38,11 @@ function start(stops, translator) {
       options: options.map((option) => option.textContent.trim()),
       answer: options.find((option) => option.querySelector("strong")).textContent.trim(),
       because: t`The translator below shows it now.`,
-    }, () => {
+    }, (isGuess, isAnswer) => {
       root.dataset.guessed = "";
+      if (isGuess && !isRight.has(number)) isRight.set(number, isAnswer);
+      const right = [...isRight.values()].filter(Boolean).length;
+      if (next.disabled) make(panel, "p", {}, t`The tour ends here: ${right} of ${isRight.size} guesses were right.`);
       (next.disabled ? back : next).focus();
       location.hash = seen.querySelector('a[href^="#"]').hash;
     });
@@ -57,10 +61,17 @@ function start(stops, translator) {
   show(opened() || 0, opened() >= 0);
 }
 
-/* Shows the translator's output beside the question: on a phone it is far below. */
+/* Shows the translator's output beside the question, when the search has ended: on a phone
+   it is far below. */
 function mirror(translator, output) {
-  const copy = () => (output.innerHTML = translator.querySelector(".translation")?.innerHTML ?? "");
-  new MutationObserver(copy).observe(translator, { childList: true, subtree: true });
+  const copy = () => {
+    const isBusy = translator.getAttribute("aria-busy") === "true";
+    const shown = translator.querySelector(isBusy ? ".status" : ".translation");
+    output.innerHTML = shown?.innerHTML ?? "";
+  };
+  new MutationObserver(copy).observe(translator, {
+    childList: true, subtree: true, attributeFilter: ["aria-busy"],
+  });
 }
 
 start(
