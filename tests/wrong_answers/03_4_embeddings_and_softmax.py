@@ -68,13 +68,18 @@ def by_backward(hidden, matrix, labels):
     return matrix.grad, "output", "away"
 
 
-def filled(fill):
+def as_long(weight):
+    """What makes a row as long as a positional encoding."""
+    return math.sqrt(weight.size(1) / 2)
+
+
+def filled(fill, factor=as_long):
     """One parameter, filled somehow."""
 
     def tie(lookup, linear):
         linear.weight = lookup.weight
         fill(lookup.weight)
-        return True
+        return factor(lookup.weight)
 
     return tie
 
@@ -101,19 +106,19 @@ def by_own_generator(weight):
 def clone(lookup, linear):
     right_size(lookup.weight)
     linear.weight = nn.Parameter(lookup.weight.detach().clone())
-    return True
+    return as_long(lookup.weight)
 
 
 def frozen(lookup, linear):
     filled(right_size)(lookup, linear)
     lookup.weight.requires_grad_(False)
-    return True
+    return as_long(lookup.weight)
 
 
 def same_data(lookup, linear):
     right_size(lookup.weight)
     linear.weight.data = lookup.weight.data
-    return True
+    return as_long(lookup.weight)
 
 
 def opposite_rows(weight):
@@ -169,6 +174,11 @@ WRONG = {
         "one memory, two parameters": same_data,
         "signs": of(lambda w: torch.randn_like(w).sign()),
         "each row and its opposite": of(opposite_rows),
+        "the paper's factor": filled(right_size, lambda w: math.sqrt(w.size(1))),
+        "no factor": filled(right_size, lambda w: 1.0),
+        "squared lengths": filled(right_size, lambda w: w.size(1) / 2),
+        "half the entries": filled(right_size, lambda w: math.sqrt(w.size(1)) / 2),
+        "True": filled(right_size, lambda w: True),
     },
 }
 # fmt: on
