@@ -311,10 +311,12 @@ def test_without_smoothing_the_empty_output_is_less_likely():
 
 def test_recurrence_needs_more_steps_along_a_longer_path():
     stored = recordings.recall_runs()
-    parts = [*stored["runs"].values(), stored["near"], stored["one_network"]]
-    for runs in parts:
+    parts = list(stored["runs"].items())
+    parts += [(key, stored[key]) for key in ("near", "one_network", "default_start")]
+    for name, runs in parts:
         for of in runs.values():
-            assert len(of) == len(recall.SEEDS)
+            attends = name == "self-attention"
+            assert len(of) == len(recall.MORE_SEEDS if attends else recall.SEEDS)
             for one in of:
                 has_learned = one["right"] >= stored["learned"]
                 assert has_learned or one["steps"] == stored["max_steps"]
@@ -327,6 +329,20 @@ def test_recurrence_needs_more_steps_along_a_longer_path():
         min(one["steps"] for one in of) for of in stored["runs"]["recurrence"].values()
     ]
     assert steps == sorted(steps)
+
+
+def test_convolutions_start_as_he_et_al_propose_but_for_the_control():
+    torch.manual_seed(0)
+    he, default = (
+        build(31).layers[0]
+        for build in (recall.LAYERS["ConvS2S"], recall.OTHER_STARTS["default_start"])
+    )
+    inputs = 5 * recall.WIDTH
+    assert he.weight.std().item() == pytest.approx((2 / inputs) ** 0.5, rel=0.05)
+    assert default.weight.std().item() == pytest.approx(
+        (1 / 3 / inputs) ** 0.5, rel=0.05
+    )
+    assert not he.bias.any()
 
 
 def test_a_part_that_is_not_tried_is_named(tmp_path, monkeypatch, capsys):

@@ -11,6 +11,14 @@ def in_place(first, second):
     return first[0] * second[0], moved
 
 
+def level_ones(length, batches, seconds, recurrent, transformer):
+    return [
+        batch
+        for batch in batches
+        if seconds(recurrent, batch, length) <= seconds(transformer, batch, length)
+    ]
+
+
 # fmt: off
 WRONG = {
     "check_share": {
@@ -40,16 +48,17 @@ WRONG = {
         "one number": lambda first, second: first[0] * second[0],
         "in place": in_place,
     },
-    "check_slower": {
-        "the other way round": lambda batch, t, r, other: t(other, batch, 64) / t(r, batch, 64),
-        "a difference": lambda batch, t, r, other: t(r, batch, 64) - t(other, batch, 64),
-        "batch and length exchanged": lambda batch, t, r, other: t(r, 64, batch) / t(other, 64, batch),
-        "always one sentence": lambda batch, t, r, other: t(r, 1, 64) / t(other, 1, 64),
-        "as many tokens in all": lambda batch, t, r, other: t(r, batch, 64 // batch) / t(other, batch, 64 // batch),
-        "the time alone": lambda batch, t, r, other: t(r, batch, 64),
-        "the other's batch and length exchanged": lambda batch, t, r, other: t(r, batch, 64) / t(other, 64, batch),
-        "one long sentence for the other": lambda batch, t, r, other: t(r, batch, 64) / t(other, 1, 64 * batch),
-        "recurrence not measured": lambda batch, t, r, other: 1 + 64 / t(other, batch, 64),
+    "check_level": {
+        "the first one": lambda n, batches, t, r, other: batches[0],
+        "the largest": lambda n, batches, t, r, other: max(level_ones(n, batches, t, r, other), default=None),
+        "in the order given": lambda n, batches, t, r, other: next(iter(level_ones(n, batches, t, r, other)), None),
+        "shorter only": lambda n, batches, t, r, other: min((b for b in batches if t(r, b, n) < t(other, b, n)), default=None),
+        "the other way round": lambda n, batches, t, r, other: min(level_ones(n, batches, t, other, r), default=None),
+        "batch and length exchanged": lambda n, batches, t, r, other: min((b for b in batches if t(r, n, b) <= t(other, n, b)), default=None),
+        "always 256 tokens": lambda n, batches, t, r, other: min(level_ones(256, batches, t, r, other), default=None),
+        "all of them": lambda n, batches, t, r, other: level_ones(n, batches, t, r, other),
+        "zero for none": lambda n, batches, t, r, other: min(level_ones(n, batches, t, r, other), default=0),
+        "one sentence for the other": lambda n, batches, t, r, other: min((b for b in batches if t(r, b, n) <= t(other, 1, n * b)), default=None),
     },
 }
 # fmt: on
