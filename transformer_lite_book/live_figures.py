@@ -1,4 +1,4 @@
-"""Figures that move: a still picture, and a script that takes its place.
+"""Figures that move: scripts, most of them in the place of a still picture.
 
 A cell draws the still picture with matplotlib and ends with `live_figure`. GitHub, PDF
 and a page without scripts show the picture. In the book, in Jupyter and in Colab the
@@ -17,7 +17,7 @@ from typing import Any
 
 from IPython.display import HTML
 
-from transformer_lite.page import EXPLORER, messages_of, script_of, text_of
+from transformer_lite.page import EXPLORER, json_of, messages_of, script_of, text_of
 
 MODULES = {
     "query": ("transformer.js",),
@@ -128,9 +128,7 @@ def _script(modules: tuple[str, ...], translate: Translate, **constants: str) ->
 
 def _json(name: str, data: Any, translate: Translate) -> str:
     """Return a figure's data as a script element holds them."""
-    told = _told(data, WORDS.get(name, ()), translate)
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")  # so that no word can end the script element
+    return json_of(_told(data, WORDS.get(name, ()), translate))
 
 
 def _told(

@@ -189,7 +189,8 @@ def _translated(message: str, kind: str, translate: Translate) -> str:
     """Translate a message if it has words; of a generated line, its parts."""
     if not message.startswith(GENERATED):
         bare = re.sub(r"\$[^$]*\$|`[^`]*`|<[^>]*>|\]\([^)]*\)", "", message)
-        return translate(message, kind) if re.search("[A-Za-z]{2}", bare) else message
+        has_words = kind == "live figure" or re.search("[A-Za-z]{2}", bare)
+        return translate(message, kind) if has_words else message
     parts = []
     for part in message.split(" · "):
         values: list[str] = []

@@ -3,13 +3,18 @@
 The parts in a browser are skipped where there is no Chromium.
 """
 
-import json
 import re
 
 import pytest
 from javascript import run_javascript
 
-from transformer_lite.page import MESSAGE, SOURCES, messages_of, script_of
+from transformer_lite.page import (
+    MESSAGE,
+    SOURCES,
+    json_of,
+    messages_of,
+    script_of,
+)
 from transformer_lite.page.export import PAGE, TITLE, WORKER, exported, write_files
 from transformer_lite_book.live_figures import (
     MODULES,
@@ -133,9 +138,17 @@ def test_a_script_gets_the_translations_that_it_needs_alone():
         {"Reset": "처음으로", "{0}.": "{0}."},
     )
     translated = script_of("messages.js", "dom.js", "words.js", messages=used | unused)
-    line = f"const MESSAGES = {json.dumps(used)};\n"
+    line = f"const MESSAGES = {json_of(used)};\n"
     assert translated.replace(line, "") == script
     assert line in translated
+
+
+def test_no_translation_ends_the_script_element():
+    ending = {"No word changed.": "</script><!-- <script>"}
+    script = script_of("messages.js", "dom.js", "words.js", messages=ending)
+    plain = script_of("messages.js", "dom.js", "words.js")
+    assert "script>" in script
+    assert script.count("<") == plain.count("<")
 
 
 def test_the_page_of_an_edition_has_its_language_and_its_words(tmp_path):
@@ -151,9 +164,9 @@ def test_the_page_of_an_edition_has_its_language_and_its_words(tmp_path):
     translated = (korean / "index.html").read_text("utf-8")
     assert translated == index.replace('"en"', '"ko"').replace(TITLE, "제목")
     script = (korean / "page.js").read_text("utf-8")
-    assert json.dumps("탐색") in script
+    assert json_of("탐색") in script
     # The worker's script is a constant of the page's.
-    assert json.dumps(json.dumps({"head {0}": "헤드 {0}"}))[1:-1] in script
+    assert json_of(json_of({"head {0}": "헤드 {0}"}))[1:-1] in script
     assert "const MESSAGES" not in (english / "page.js").read_text("utf-8")
 
 

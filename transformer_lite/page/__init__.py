@@ -30,6 +30,12 @@ def messages_of(*modules: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def json_of(value: Any) -> str:
+    """Return a value as JSON that cannot end the script element around it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
 def script_of(
     *modules: str, messages: Mapping[str, str] | None = None, **constants: Any
 ) -> str:
@@ -46,7 +52,7 @@ def script_of(
     if used := {text: new for text, new in used.items() if new != text}:
         constants["MESSAGES"] = used
     names = "".join(
-        f"const {name} = {json.dumps(constants[name])};\n" for name in constants
+        f"const {name} = {json_of(constants[name])};\n" for name in constants
     )
     code = re.sub(r"^(import [^;]*;\n|export )", "", text_of(*modules), flags=re.M)
     return f'(() => {{\n"use strict";\n{names}{code}}})();\n'

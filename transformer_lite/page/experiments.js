@@ -50,14 +50,14 @@ export function experiments(root, store, change) {
     { min: 0, max: 1, step: 0.05 }, (kept) => change({ kept }, TYPING));
 
   const network = make(root, "form", { class: "controls" });
-  const where = make(make(network, "label", {}, `${t`Set in`} `), "select");
+  const where = make(make(network, "label", {}, `${t`Layer`} `), "select");
   for (const side of ["decoder", "encoder"]) {
     for (let layer = layers - 1; layer >= 0; layer--) {
       make(where, "option", { value: `${side}.${layer}` }, layerName(side, layer + 1));
     }
   }
-  const unit = numberInput(network, t`the unit (Section 3.3)`, { min: 0, max: units - 1, step: 1, value: 0 });
-  const value = numberInput(network, t`to`, { min: -100, max: 100, step: "any", value: 8 });
+  const unit = numberInput(network, t`unit (Section 3.3)`, { min: 0, max: units - 1, step: 1, value: 0 });
+  const value = numberInput(network, t`value`, { min: -100, max: 100, step: "any", value: 8 });
   make(network, "button", { type: "submit" }, t`Set`);
   network.addEventListener("submit", (event) => {
     event.preventDefault();

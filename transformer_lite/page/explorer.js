@@ -2,7 +2,7 @@
    Plain DOM and SVG; nothing is loaded from anywhere. */
 
 import { button, make, onKey } from "./dom.js";
-import { t } from "./messages.js";
+import { listed, t } from "./messages.js";
 
 const WORD_HEIGHT = 20; // as in the style sheet
 const SMALLEST = 3; // of all words' lines, those of fewer percent are left out
@@ -179,7 +179,7 @@ export function explore(root, { maps, start }) {
       .filter(([weight]) => weight > 0)
       .map(([weight, i]) => t`“${apart(map.keys[i])}” ${weight} %`);
     says.textContent =
-      t`${where}: “${apart(map.queries[query])}” looks most at ${best.join(", ")}.`;
+      t`${where}: “${apart(map.queries[query])}” looks most at ${listed(best)}.`;
   }
 
   build();

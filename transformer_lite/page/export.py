@@ -10,6 +10,7 @@ Tests: tests/package/page/test_export.py, tests/package/page/test_in_browser.py
 """
 
 import base64
+import html
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,7 +73,7 @@ def write_files(
     about = {name: of for name, of in model.items() if name not in WEIGHTS}
     weights = {name: model[name] for name in ("name", *WEIGHTS)}
     text = json.dumps(weights, ensure_ascii=False, separators=(",", ":"))
-    title = (messages or {}).get(TITLE, TITLE)
+    title = html.escape((messages or {}).get(TITLE, TITLE))
     index = text_of("index.html").replace(TITLE, title)
     worker = script_of(*WORKER, messages=messages)
     page = script_of(*PAGE, messages=messages, WORKER=worker, MODEL=about)

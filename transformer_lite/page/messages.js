@@ -12,3 +12,5 @@ export function t(texts, ...values) {
   const message = texts.reduce((begun, text, i) => `${begun}{${i - 1}}${text}`);
   return (translated[message] ?? message).replace(/\{(\d)\}/g, (_, place) => values[place]);
 }
+
+export const listed = (parts) => parts.join(t`, `);

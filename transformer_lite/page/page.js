@@ -16,7 +16,7 @@ import { pieces } from "./pieces.js";
 import { pythonOf } from "./python.js";
 import { search } from "./search.js";
 import { sentence } from "./sentence.js";
-import { NO_ANSWER, numChanges, Store } from "./state.js";
+import { NO_ANSWER, numSettingsChanged, Store } from "./state.js";
 
 const FILE = document.currentScript.src.replace(/[^/]*$/, "model.js");
 
@@ -85,8 +85,8 @@ function start(root) {
     }
     if (data.steps) {
       const seconds = began && (performance.now() - began) / 1000;
-      // What the same sentence was before one change.
-      const isCompared = old?.settings.text === settings.text && numChanges(old.settings, settings) < 2;
+      // What the same sentence was before one setting changed.
+      const isCompared = old?.settings.text === settings.text && numSettingsChanged(old.settings, settings) < 2;
       const before = isCompared ? old.output : null;
       const result = { ...data, settings, before, pieces: answer.pieces, seconds };
       const last = result.steps.length - 1;

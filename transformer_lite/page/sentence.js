@@ -1,7 +1,7 @@
 /* The sentence, the model's output for it, and the pieces that the model reads. */
 
 import { button, make } from "./dom.js";
-import { t } from "./messages.js";
+import { listed, t } from "./messages.js";
 import { changedWords, saidOf, writeWords } from "./words.js";
 
 export const TYPING = 200; // milliseconds without a change before the model begins
@@ -98,7 +98,7 @@ function messageOf({ model, loading, failure, busy, answer }) {
   }
   if (answer.unknown.length) {
     const names = answer.unknown.map((name) => `“${name.replaceAll("\u2581", " ")}”`);
-    return t`The model has never seen ${[...new Set(names)].join(", ")}. It reads “unknown” there.`;
+    return t`The model has never seen ${listed([...new Set(names)])}. It reads “unknown” there.`;
   }
   if (busy) return wording(model).doing;
   if (!answer.pieces.length) return t`Type a sentence.`;

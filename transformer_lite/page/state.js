@@ -35,8 +35,7 @@ export const unchanged = (model) => ({
   borrowed: [],
 });
 
-/* How many of the settings differ. */
-export const numChanges = (before, now) =>
+export const numSettingsChanged = (before, now) =>
   Object.keys(now).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(now[name])).length;
 
 export class Store {

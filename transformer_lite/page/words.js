@@ -1,7 +1,7 @@
 /* What became of an output's words: found, said and shown. */
 
 import { make } from "./dom.js";
-import { t } from "./messages.js";
+import { listed, t } from "./messages.js";
 
 /* The new output in parts, { before, after }: lists of words, equal where nothing
    changed. The common words are as many as possible. */
@@ -50,6 +50,6 @@ export function saidOf(old, now) {
     return after.length ? t`${old} became ${now}` : t`${old} is gone`;
   });
   if (!changes.length) return t`No word changed.`;
-  const said = changes.slice(0, MOST).join(", ");
+  const said = listed(changes.slice(0, MOST));
   return changes.length > MOST ? t`${said}, and ${changes.length - MOST} more.` : t`${said}.`;
 }

@@ -2,7 +2,7 @@
    with the chosen vocabulary, has as many million parameters as the paper prints. */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { t } from "../../transformer_lite/page/messages.js";
+import { listed, t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, grouped, predict } from "./live.js";
 
 export const START = { vocabulary: 37000 };
@@ -55,7 +55,7 @@ export function build(root, data) {
     const dark = rows.filter(({ isLit }) => !isLit).map(({ name }) => name);
     const tokens = grouped(vocabulary);
     return dark.length && dark.length < 4
-      ? t`With ${tokens} tokens, ${lit} of ${rows.length} counts are as printed; not ${dark.join(", ")}.`
+      ? t`With ${tokens} tokens, ${lit} of ${rows.length} counts are as printed; not ${listed(dark)}.`
       : t`With ${tokens} tokens, ${lit} of ${rows.length} counts are as printed.`;
   });
   make(panel, "p", { class: "axis" },

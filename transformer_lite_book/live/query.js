@@ -2,7 +2,7 @@
    arrow in it: what in a query decides about the weights? */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { t } from "../../transformer_lite/page/messages.js";
+import { listed, t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, predict, vector } from "./live.js";
 import { dot, scaledDotProductAttention, softmax } from "../../transformer_lite/page/transformer.js";
 
@@ -123,7 +123,7 @@ export function build(root, data) {
     const { words, weights, output } = now();
     const digits = digitsOf(weights) - 2;
     const shares = words.map(({ name }, i) => t`${format(100 * weights[i], digits)}\u00a0% “${name}”`);
-    return t`“tea” receives ${shares.join(", ")}. Together: ${vector(output)}.`;
+    return t`“tea” receives ${listed(shares)}. Together: ${vector(output)}.`;
   });
 
   const tasks = make(root, "div", { class: "tasks" });

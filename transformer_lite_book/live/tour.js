@@ -19,8 +19,9 @@ function start(stops, translator) {
   const bar = make(root, "div", { class: "controls" });
   const back = button(bar, t`Back`, () => show(number - 1, true));
   const next = button(bar, t`Next stop`, () => show(number + 1, true));
-  const isRight = new Map(); // by stop: whether the first guess was right
+  const isRight = new Map(); // by stop: whether the first guess was right; null without one
   let number = 0;
+  let mirrored = null;
 
   function show(wanted, isAsked) {
     number = Math.min(Math.max(wanted, 0), stops.length - 1);
@@ -40,15 +41,15 @@ function start(stops, translator) {
       because: t`The translator below shows it now.`,
     }, (isGuess, isAnswer) => {
       root.dataset.guessed = "";
-      if (isGuess && !isRight.has(number)) isRight.set(number, isAnswer);
-      const right = [...isRight.values()].filter(Boolean).length;
-      if (next.disabled) make(panel, "p", {}, t`The tour ends here: ${right} of ${isRight.size} guesses were right.`);
+      if (!isRight.has(number)) isRight.set(number, isGuess ? isAnswer : null);
+      if (next.disabled) make(panel, "p", {}, result([...isRight.values()]));
       (next.disabled ? back : next).focus();
       location.hash = seen.querySelector('a[href^="#"]').hash;
     });
     const output = make(panel, "p", { class: "output" });
     panel.append(seen);
-    mirror(translator, output);
+    mirrored?.disconnect();
+    mirrored = mirror(translator, output);
     if (isAsked) where.focus();
   }
 
@@ -66,12 +67,19 @@ function start(stops, translator) {
 function mirror(translator, output) {
   const copy = () => {
     const isBusy = translator.getAttribute("aria-busy") === "true";
-    const shown = translator.querySelector(isBusy ? ".status" : ".translation");
-    output.innerHTML = shown?.innerHTML ?? "";
+    const translation = translator.querySelector(".translation").innerHTML;
+    const isShown = !isBusy && translation; // there is none if the model has failed
+    output.innerHTML = isShown ? translation : translator.querySelector(".status").innerHTML;
   };
-  new MutationObserver(copy).observe(translator, {
-    childList: true, subtree: true, attributeFilter: ["aria-busy"],
-  });
+  const observer = new MutationObserver(copy);
+  observer.observe(translator, { childList: true, subtree: true, attributeFilter: ["aria-busy"] });
+  return observer;
+}
+
+function result(guesses) {
+  const made = guesses.filter((isRight) => isRight !== null);
+  const right = made.filter(Boolean).length;
+  return made.length ? t`The tour ends here. Guesses: ${made.length}, right: ${right}.` : t`The tour ends here.`;
 }
 
 start(

@@ -3,7 +3,7 @@
    moves. */
 
 import { make } from "../../transformer_lite/page/dom.js";
-import { t } from "../../transformer_lite/page/messages.js";
+import { listed, t } from "../../transformer_lite/page/messages.js";
 import { Figure, format, predict } from "./live.js";
 
 export const START = { step: 3, masked: true, changed: 0 };
@@ -97,7 +97,7 @@ function saidOfChange(changed, total, moved) {
   if (moved.length === total) return t`The change of token ${token} moves all rows.`;
   return moved.length === 1
     ? t`The change of token ${token} moves row ${moved[0]}.`
-    : t`The change of token ${token} moves rows ${moved.join(", ")}.`;
+    : t`The change of token ${token} moves rows ${listed(moved)}.`;
 }
 
 function saidOfRows(total, count) {

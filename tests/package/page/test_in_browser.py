@@ -231,7 +231,7 @@ def test_changes_are_stacked_listed_and_taken_back_one_by_one(page, folder):
     open_page(page, folder)
     before = translated(page, SENTENCE)
     page.get_by_label("r in the encoder's").fill("0.5")
-    page.get_by_label("the unit").fill("260")
+    page.get_by_label("unit (Section 3.3)").fill("260")
     page.get_by_role("button", name="Set", exact=True).click()
     page.get_by_label("Another sentence").fill("A cat sleeps.")
     wait(page)
@@ -311,16 +311,36 @@ def test_the_tour_asks_sets_the_translator_and_goes_on(page, folder, tmp_path):
     wait(page)
     assert page.input_value("textarea") == "A dog."
     assert "Seen." in card.inner_text()
+    assert "Not this time." in card.inner_text()
     assert page.inner_text(".translation") in card.inner_text()
     page.keyboard.press("Enter")  # the next stop has the focus
     assert "Stop 2/2: b" in card.inner_text()
     card.get_by_role("button", name="No").click()
     wait(page)
     assert "Right." in card.inner_text()
+    assert "Guesses: 2, right: 1." in card.inner_text()
     assert page.get_by_label("without the positional encoding").is_checked()
     page.evaluate("location.hash = '#stop-1-a'")
     page.get_by_text("Stop 1/2: a").wait_for()
     assert page.input_value("textarea") == "The man bites the dog."  # it stays
+
+
+def test_an_output_is_compared_with_the_one_before_over_one_setting(page, folder):
+    open_page(page, folder, f"#text={SENTENCE}")
+    wait(page)
+    usual = page.inner_text(".translation")
+    follow = """async (hash) => {
+        const isSet = new Promise((set) => addEventListener("hashchange", set));
+        location.hash = hash;
+        await isSet;
+    }"""
+    page.evaluate(follow, f"#text={SENTENCE}&positions=no")
+    wait(page)
+    assert page.inner_text(".translation") != usual
+    assert page.locator(".translation mark").count()
+    page.evaluate(follow, f"#text={SENTENCE}&scale=no")  # with positions again
+    wait(page)
+    assert not page.locator(".translation mark").count()
 
 
 def test_a_link_shows_the_piece_and_the_head_that_it_is_about(page, folder):
