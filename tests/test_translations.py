@@ -1,6 +1,5 @@
 """Catalogues cover what the book says, and no translation falls out of step."""
 
-import json
 import re
 from types import SimpleNamespace
 
@@ -9,6 +8,8 @@ import pytest
 from babel.messages.catalog import Catalog
 from docutils.utils import new_document
 from loading import load
+
+from transformer_lite.page import json_of
 
 tool = load("tools/translations.py")
 editions = load("_ext/editions.py")
@@ -235,7 +236,7 @@ def test_a_notebook_of_an_edition_has_figures_with_its_words(monkeypatch):
     words = {"key": "키", "Reset": "처음으로"}
     monkeypatch.setattr(tool, "translation", lambda language, name: words)
     done = tool.notebook("ko", CHAPTER, "https://book.example/")
-    line = f"const MESSAGES = {json.dumps({'Reset': '처음으로', 'key': '키'})};"
+    line = f"const MESSAGES = {json_of({'Reset': '처음으로', 'key': '키'})};"
     (figure,) = (
         html
         for cell in done.cells
