@@ -15,7 +15,7 @@ function start(stops, translator) {
   stops[0].parentElement.hidden = true;
   translator.before(root);
   const where = make(root, "p", { class: "where", tabindex: -1 });
-  const card = make(root, "div", { class: "card" });
+  const card = make(root, "div", { class: "stop" });
   const bar = make(root, "div", { class: "controls" });
   const back = button(bar, t`Back`, () => show(number - 1, true));
   const next = button(bar, t`Next stop`, () => show(number + 1, true));
