@@ -47,6 +47,8 @@ WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
 RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
+INPUT_FACTOR = FOLDER / "input_factor.json"
+"""Written by results/input_factor.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -190,6 +192,15 @@ def recall_runs() -> dict[str, Any]:
     "runs", a layer type ends with the first distance at which no seed has learned.
     """
     return json.loads(RECALL.read_text(encoding="utf-8"))
+
+
+def losses_by_input_factor() -> dict[str, Any]:
+    """Return losses of small translators with and without √d_model at the input.
+
+    "losses" has by kind, and in two kinds with longer or shorter positions, one list
+    for each seed: the loss on unseen pairs at first and "every" so many steps.
+    """
+    return json.loads(INPUT_FACTOR.read_text(encoding="utf-8"))
 
 
 def _stored(kind: str, name: str) -> Any:

@@ -9,7 +9,7 @@ import torch
 from safetensors import safe_open
 from unchecked import unchecked
 
-from results import recall, without_smoothing
+from results import input_factor, recall, without_smoothing
 from results.interventions import train_on
 from results.likeliest import Output, likeliest, memory_of, searched, without_empty
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
@@ -367,6 +367,30 @@ def test_a_part_that_is_not_tried_is_named(tmp_path, monkeypatch, capsys):
     found = json.loads(stored.read_text())
     assert [*found["runs"]["ByteNet"]] == ["3", "7"]
     assert [*found["near"]] == ["ByteNet"]
+
+
+def test_longer_positions_delay_learning_with_and_without_the_factor():
+    stored = recordings.losses_by_input_factor()
+    number = input_factor.STEPS // input_factor.EVERY + 1
+    for runs in stored["losses"].values():
+        assert [len(run) for run in runs] == [number] * len(input_factor.SEEDS)
+    assert stored["every"] == input_factor.EVERY
+    fast, slow, fast_too, slow_too = (
+        [run[120 // stored["every"]] for run in stored["losses"][kind]]
+        for kind in input_factor.KINDS
+    )
+    assert max(*fast, *fast_too) + 1 < min(*slow, *slow_too)
+
+
+@pytest.mark.parametrize("kind", input_factor.KINDS)
+def test_each_kind_changes_embeddings_and_positions_as_named(kind):
+    torch.manual_seed(0)
+    model = input_factor.build(kind)
+    embeddings, positions = input_factor.KINDS[kind]
+    rows = 8 * model.encoder.embedding.weight[:5] * embeddings
+    torch.testing.assert_close(model.decoder.embedding(torch.arange(5)[None])[0], rows)
+    first = model.decoder.positions.encoding[0]
+    assert first.norm().item() == pytest.approx(positions * 32**0.5)
 
 
 def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
