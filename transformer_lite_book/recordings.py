@@ -47,6 +47,8 @@ WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
 RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
+APPENDING = FOLDER / "appending.json"
+"""Written by results/appending.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -190,6 +192,15 @@ def recall_runs() -> dict[str, Any]:
     "runs", a layer type ends with the first distance at which no seed has learned.
     """
     return json.loads(RECALL.read_text(encoding="utf-8"))
+
+
+def appended_positions() -> dict[str, dict[str, list[float]]]:
+    """Return the shares of sentences that small translators translate, for each seed.
+
+    By the steps of training, then by how the positions come in: "added", or appended
+    with so many channels for the word and for the position, as in "20 + 4".
+    """
+    return json.loads(APPENDING.read_text(encoding="utf-8"))["right"]
 
 
 def _stored(kind: str, name: str) -> Any:
