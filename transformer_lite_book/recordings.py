@@ -49,6 +49,8 @@ RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
 INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
+APPENDING = FOLDER / "appending.json"
+"""Written by results/appending.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -201,6 +203,15 @@ def losses_by_input_factor() -> dict[str, Any]:
     for each seed: the loss on unseen pairs at first and "every" so many steps.
     """
     return json.loads(INPUT_FACTOR.read_text(encoding="utf-8"))
+
+
+def appended_positions() -> dict[str, dict[str, list[float]]]:
+    """Return the shares of sentences that small translators translate, for each seed.
+
+    By the steps of training, then by how the positions come in: "added", or appended
+    with so many channels for the word and for the position, as in "20 + 4".
+    """
+    return json.loads(APPENDING.read_text(encoding="utf-8"))["right"]
 
 
 def _stored(kind: str, name: str) -> Any:

@@ -7,9 +7,10 @@ from itertools import combinations, groupby, islice, pairwise
 import pytest
 import torch
 from safetensors import safe_open
+from torch.nn import functional as F
 from unchecked import unchecked
 
-from results import input_factor, recall, without_smoothing
+from results import appending, input_factor, recall, without_smoothing
 from results.interventions import train_on
 from results.likeliest import Output, likeliest, memory_of, searched, without_empty
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
@@ -17,6 +18,7 @@ from results.sureness import DIVISORS, divided, sureness
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
 from transformer_lite.config import BASE, BIG
+from transformer_lite.embeddings import sinusoidal_encoding
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite.training.memory import step_memory
@@ -343,6 +345,36 @@ def test_convolutions_start_as_he_et_al_propose_but_for_the_control():
         (1 / 3 / inputs) ** 0.5, rel=0.05
     )
     assert not he.bias.any()
+
+
+def test_appended_positions_have_channels_of_their_own():
+    plain, table = appending.positions(0), appending.positions(4)
+    assert plain.count_nonzero(dim=0).min() > 0
+    assert not table[:, :20].any()
+    torch.testing.assert_close(table[:, 20:], sinusoidal_encoding(64, 4))
+    model = appending.untrained(50, 4, seed=1)
+    ids = torch.randint(4, 50, (2, 5))
+    logits = model(ids, ids)
+    F.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
+    for values in (model.encoder.embedding.weight, model.encoder.embedding.weight.grad):
+        assert values[:, :20].any()
+        assert not values[:, 20:].any()
+
+
+def test_appended_positions_were_trained_for_each_seed():
+    stored = recordings.appended_positions()
+    assert [*stored] == [*map(str, appending.STEPS)]
+    for of_way in stored.values():
+        assert [*of_way] == [*appending.FOR_POSITIONS]
+        assert all(len(shares) == len(appending.SEEDS) for shares in of_way.values())
+
+
+def test_what_is_to_be_translated_was_not_trained_on():
+    tests = appending.test_pairs()
+    german = {" ".join(source): " ".join(target) for source, target in tests}
+    assert german["the dog finds the man ."] == "der hund findet den mann ."
+    assert len(tests) == len({tuple(source) for source, _ in tests}) == 462
+    assert not [pair for pair in appending.training_pairs(200) if pair in tests]
 
 
 def test_a_part_that_is_not_tried_is_named(tmp_path, monkeypatch, capsys):
