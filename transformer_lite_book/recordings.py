@@ -49,6 +49,8 @@ RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
 INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
+TIED_ROWS = FOLDER / "tied_rows.json"
+"""Written by results/tied_rows.py."""
 APPENDING = FOLDER / "appending.json"
 """Written by results/appending.py."""
 GPU = FOLDER / "gpu.json"
@@ -203,6 +205,15 @@ def losses_by_input_factor() -> dict[str, Any]:
     for each seed: the loss on unseen pairs at first and "every" so many steps.
     """
     return json.loads(INPUT_FACTOR.read_text(encoding="utf-8"))
+
+
+def same_gender_of_neighbours() -> dict[str, Any]:
+    """Return the shares of German nouns whose most similar noun has their gender.
+
+    Of "one" matrix, of "three, input" and of "three, output", one for each seed;
+    of a "random noun" one.
+    """
+    return json.loads(TIED_ROWS.read_text(encoding="utf-8"))["same_gender"]
 
 
 def appended_positions() -> dict[str, dict[str, list[float]]]:

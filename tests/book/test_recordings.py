@@ -10,14 +10,22 @@ from safetensors import safe_open
 from torch.nn import functional as F
 from unchecked import unchecked
 
-from results import appending, input_factor, recall, without_smoothing
+from results import (
+    appending,
+    input_factor,
+    recall,
+    tied_rows,
+    without_smoothing,
+)
 from results.interventions import train_on
 from results.likeliest import Output, likeliest, memory_of, searched, without_empty
+from results.models import ThreeMatrices
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.sureness import DIVISORS, divided, sureness
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
 from transformer_lite.config import BASE, BIG
+from transformer_lite.data.toy import NOUNS
 from transformer_lite.embeddings import sinusoidal_encoding
 from transformer_lite.model import Transformer
 from transformer_lite.tokenizer import BOS, EOS, PAD
@@ -407,7 +415,7 @@ def test_longer_positions_delay_learning_with_and_without_the_factor():
     for runs in stored["losses"].values():
         assert [len(run) for run in runs] == [number] * len(input_factor.SEEDS)
     assert stored["every"] == input_factor.EVERY
-    fast, slow, fast_too, slow_too = (
+    fast, slow, fast_too, slow_too, _ = (
         [run[120 // stored["every"]] for run in stored["losses"][kind]]
         for kind in input_factor.KINDS
     )
@@ -418,11 +426,40 @@ def test_longer_positions_delay_learning_with_and_without_the_factor():
 def test_each_kind_changes_embeddings_and_positions_as_named(kind):
     torch.manual_seed(0)
     model = input_factor.build(kind)
-    embeddings, positions = input_factor.KINDS[kind]
-    rows = 8 * model.encoder.embedding.weight[:5] * embeddings
+    embeddings, positions, entries = input_factor.KINDS[kind]
+    weight = model.encoder.embedding.weight
+    assert weight.std().item() == pytest.approx(entries / 8, rel=0.02)
+    rows = 8 * weight[:5] * embeddings
     torch.testing.assert_close(model.decoder.embedding(torch.arange(5)[None])[0], rows)
     first = model.decoder.positions.encoding[0]
     assert first.norm().item() == pytest.approx(positions * 32**0.5)
+
+
+def test_rows_of_one_gender_are_found():
+    genders = ["masculine", "feminine", "neuter"]
+    rows = torch.eye(3)[[genders.index(noun.gender) for noun in NOUNS]]
+    assert tied_rows.of_the_same_gender(rows + 0.01 * torch.rand(len(NOUNS), 3)) == 1
+    assert 0.3 < tied_rows.of_a_random_noun() < 0.35
+
+
+def test_the_output_makes_rows_of_one_gender_similar():
+    shares = recordings.same_gender_of_neighbours()
+    chance = shares.pop("random noun")
+    assert chance == tied_rows.of_a_random_noun()
+    assert {len(runs) for runs in shares.values()} == {len(input_factor.SEEDS)}
+    one, read, scored = shares.values()
+    assert min(one + scored) > max(*read, chance)
+
+
+def test_one_matrix_and_three_are_told_apart():
+    one, three = (
+        input_factor.build("factor", 50, of) for of in (Transformer, ThreeMatrices)
+    )
+    assert [*tied_rows.matrices(one)] == ["one"]
+    read, scored = tied_rows.matrices(three).values()
+    assert read is three.decoder.embedding.input.weight
+    scores = three.decoder.embedding.logits(torch.eye(64))
+    torch.testing.assert_close(scores, scored.T)
 
 
 def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
