@@ -32,7 +32,7 @@ export function build(root, data) {
     question: t`A translator keeps each sentence in one vector. Our test sentences get longer. What does its German lose first?`,
     options: [t`the grammar`, t`the end of the sentence`, t`which things are meant`],
     answer: t`which things are meant`,
-    because: t`Its German stays fluent, but it says something else. Move the slider.`,
+    because: t`In this run, its German stays fluent, but it says something else. Move the slider.`,
   });
   const controls = make(panel, "div", { class: "controls wide" });
   figure.slider(controls, t`sentence`, {
