@@ -145,15 +145,19 @@ def in_blocks(x, r):
     return torch.cat(blocks, dim=1)
 
 
-def in_blocks_with_neighbours(x, r):
-    """Right: 64 words at a time, with those that their windows need."""
-    found, half, places = [], r // 2, torch.arange(x.size(1))
-    for block in places.split(64):
-        around = places[max(0, block[0] - half) : block[-1] + half + 1]
-        mask = (block[:, None] - around).abs() <= half
-        keys = x[:, around]
-        found.append(scaled_dot_product_attention(x[:, block], keys, keys, mask)[0])
-    return torch.cat(found, dim=1)
+def in_blocks_with_neighbours(size):
+    """Right: so many words at a time, with those that their windows need."""
+
+    def candidate(x, r):
+        found, half, places = [], r // 2, torch.arange(x.size(1))
+        for block in places.split(size):
+            around = places[max(0, block[0] - half) : block[-1] + half + 1]
+            mask = (block[:, None] - around).abs() <= half
+            keys = x[:, around]
+            found.append(scaled_dot_product_attention(x[:, block], keys, keys, mask)[0])
+        return torch.cat(found, dim=1)
+
+    return candidate
 
 
 def short_texts_only(x, r):
@@ -237,5 +241,8 @@ WRONG = {
 
 RIGHT = {
     "check_states": {"in a copy": in_a_copy, "in halves": in_halves},
-    "check_window": {"in blocks": in_blocks_with_neighbours},
+    "check_window": {
+        f"in blocks of {size}": in_blocks_with_neighbours(size)
+        for size in (16, 64, 128, 200, 256, 300)
+    },
 }
