@@ -271,7 +271,7 @@ def flops_per_token(
         src_length: Tokens of the source; by default as many.
     """
     with torch.device("meta"):
-        # The explicit attention is counted everywhere, the fused one is not.
+        # The counter knows the products of the explicit attention on every device.
         model = Transformer(replace(config, attention="explicit"))
         tgt_ids = torch.empty(1, length, dtype=torch.long)
         src_ids = torch.empty(1, src_length or length, dtype=torch.long)
