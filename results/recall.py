@@ -1,9 +1,10 @@
-"""Train four layer types to recall a word that stands some distance away.
+"""Train five layer types to recall a word that stands some distance away.
 
 A sentence is a key word, noise, and a question; the answer is the key word. Each
 network has as many layers as a signal needs for the distance. It has learned once 95 %
 of new answers are right. In "one_network", the network and the length of the sentences
 stay the same: only the distance changes, and with it the convolutions to be passed.
+The plain average is the self-attention without its choice: all weights are equal.
 The convolutions start as He et al. (2015) propose, except in "default_start".
 
 python -m results.recall
@@ -32,15 +33,18 @@ DISTANCES = (3, 7, 15, 31)
 CONTROL = 3
 """In the control, the key word is this near in the longest sentences.
 
-Self-attention sees no positions here, so it has no control.
+Self-attention and average see no positions here, so they have no control.
 """
 ONE_NETWORK = 15
 """The one ByteNet for all distances up to this one has four layers."""
 SEEDS = (1, 2, 3)
+ONE_OPERATION = ("plain average", "self-attention")
 MORE_SEEDS = tuple(range(1, 11))
-"""Of self-attention, which learns from most seeds, but not from all."""
-RATES = (3e-3, 1e-3)
-"""Where the first learning rate fails, the second one is tried."""
+"""Of `ONE_OPERATION`: self-attention learns from most seeds, but not from all."""
+RATES = (1e-2, 3e-3, 1e-3)
+"""Where the first learning rate fails, the next ones are tried."""
+SAME_RATE = 3e-3
+"""In "one_network", all distances have this learning rate."""
 STEPS, EVERY, BATCH, TEST = 400, 20, 32, 400
 LEARNED = 0.95
 DEFAULT_START = 7
@@ -97,6 +101,18 @@ class SelfAttention(nn.Module):
         return x + scaled_dot_product_attention(query, key, value)[0]
 
 
+class PlainAverage(nn.Module):
+    """Self-attention whose weights are all equal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a vector for each word."""
+        return x + self.value(x).mean(dim=1, keepdim=True)
+
+
 def narrow(distance: int) -> list[tuple[int, int]]:
     """Return the width and the gap of each convolution of the ConvS2S."""
     return [(5, 1)] * math.ceil(distance / 2)
@@ -108,6 +124,7 @@ LAYERS: dict[str, Callable[[int], nn.Module]] = {
     "ByteNet": lambda distance: Convolutions(
         [(3, 2**number) for number in range(math.ceil(math.log2(distance + 1)))]
     ),
+    "plain average": lambda distance: PlainAverage(),
     "self-attention": lambda distance: SelfAttention(),
 }
 OTHER_STARTS: dict[str, Callable[[int], nn.Module]] = {
@@ -164,13 +181,13 @@ def train(
     return {"steps": step, "right": round(share, 3), "rate": rate, "missed": missed}
 
 
-def best_of_rates(*given: Any) -> dict[str, Any]:
+def best_of_rates(*given: Any, rates: tuple[float, ...] = RATES) -> dict[str, Any]:
     """Train with the first rate, and with the next ones while it does not learn.
 
     Return what `train` returns for the rate that got most answers right.
     """
     found = []
-    for rate in RATES:
+    for rate in rates:
         found.append(train(*given, rate))
         if found[-1]["right"] >= LEARNED:
             break
@@ -183,7 +200,9 @@ def trainings(name: str, of: str) -> dict[str, list[dict[str, Any]]]:
     Args:
         of: A distance, "near" or "".
     """
+    rates = RATES
     if name == "one_network":
+        rates = (SAME_RATE,)
         pairs = {str(d): (ONE_NETWORK, d) for d in range(1, ONE_NETWORK + 1)}
         name = "ByteNet"
     elif name == "default_start":
@@ -192,9 +211,9 @@ def trainings(name: str, of: str) -> dict[str, list[dict[str, Any]]]:
         pairs = {of: (DISTANCES[-1], CONTROL)}
     else:
         pairs = {of: (int(of), int(of))}
-    seeds = MORE_SEEDS if name == "self-attention" else SEEDS
+    seeds = MORE_SEEDS if name in ONE_OPERATION else SEEDS
     return {
-        key: [best_of_rates(name, depth, distance, seed) for seed in seeds]
+        key: [best_of_rates(name, depth, distance, s, rates=rates) for s in seeds]
         for key, (depth, distance) in pairs.items()
     }
 
@@ -208,7 +227,7 @@ PARTS = {
     f"{name}/{of}": (name, of)
     for name in LAYERS
     for of in (*map(str, DISTANCES), "near")
-    if (name, of) != ("self-attention", "near")
+    if name not in ONE_OPERATION or of != "near"
 } | {name: (name, "") for name in ("one_network", "default_start")}
 """What `trainings` is given for each part, by the part's name."""
 

@@ -187,7 +187,7 @@ def runs_without_smoothing() -> list[dict[str, Any]]:
 
 
 def recall_runs() -> dict[str, Any]:
-    """Return how four layer types learned to recall a word some distance away.
+    """Return how five layer types learned to recall a word some distance away.
 
     "runs" has by layer type and distance, "near" by layer type for a near word in the
     longest sentences, and "one_network" by distance for one ByteNet of four layers, one

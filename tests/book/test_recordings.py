@@ -325,8 +325,8 @@ def test_recurrence_needs_more_steps_along_a_longer_path():
     parts += [(key, stored[key]) for key in ("near", "one_network", "default_start")]
     for name, runs in parts:
         for of in runs.values():
-            attends = name == "self-attention"
-            assert len(of) == len(recall.MORE_SEEDS if attends else recall.SEEDS)
+            at_once = name in recall.ONE_OPERATION
+            assert len(of) == len(recall.MORE_SEEDS if at_once else recall.SEEDS)
             for one in of:
                 has_learned = one["right"] >= stored["learned"]
                 assert has_learned or one["steps"] == stored["max_steps"]
@@ -463,6 +463,16 @@ def test_one_matrix_and_three_are_told_apart():
     assert read is three.decoder.embedding.input.weight
     scores = three.decoder.embedding.logits(torch.eye(64))
     torch.testing.assert_close(scores, scored.T)
+
+
+def test_the_plain_average_is_the_self_attention_with_equal_weights():
+    average, attention = recall.PlainAverage(), recall.SelfAttention()
+    query, _, value = attention.parts
+    value.load_state_dict(average.value.state_dict())
+    query.weight.data.zero_()
+    query.bias.data.zero_()  # so that all scores are 0
+    x = torch.randn(3, 5, recall.WIDTH)
+    torch.testing.assert_close(average(x), attention(x))
 
 
 def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
