@@ -1,14 +1,19 @@
 """Train small translators whose positions are added, or appended to the words.
 
-All have 24 channels. Where positions are appended, the words keep the first channels
-and the positions have the others. The task is that of chapter 3.5: who finds whom.
+All have 24 channels. Where positions are appended, a word's vector has the first
+channels and its position the others. The output matrix, which is the embeddings' own,
+keeps all channels; only where it is called narrow, it loses the positions' channels.
+The task is that of chapter 3.5: who finds whom.
 
 python -m results.appending
 """
 
 import random
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
+from multiprocessing import get_context
 from typing import Any
 
 import torch
@@ -29,10 +34,16 @@ from transformer_lite_book.recordings import APPENDING
 SPECIAL = ["PAD", "BOS", "EOS", "UNK"]
 WIDTH, LONGEST = 24, 64
 """Channels of each vector, and positions of the tables."""
-FOR_POSITIONS = {"added": 0, "20 + 4": 4, "12 + 12": 12}
-"""Channels that hold nothing but the position."""
-SEEDS = tuple(range(1, 11))
-STEPS = (250, 1000)
+WAYS = {
+    "added": (0, False),
+    "20 + 4": (4, False),
+    "12 + 12": (12, False),
+    "12 + 12, narrow": (12, True),
+}
+"""Channels that hold nothing but the position, and whether the output matrix loses them
+as well."""
+SEEDS = {250: list(range(1, 21)), 1000: list(range(1, 6))}
+"""By the steps of training."""
 BATCH = 32
 
 
@@ -74,25 +85,29 @@ def positions(channels: int) -> Tensor:
     return F.pad(sinusoidal_encoding(LONGEST, own), (WIDTH - own, 0))
 
 
-def untrained(size: int, channels: int, seed: int) -> Transformer:
-    """Return a model whose words never use the positions' own channels."""
+def untrained(size: int, way: str, seed: int) -> Transformer:
+    """Return a model whose words never use the last channels."""
+    channels, narrow = WAYS[way]
     config = replace(TINY, num_layers=1, d_model=WIDTH, d_ff=128, num_heads=2)
     config = replace(config, dropout=0.0, vocab_size=size, max_len=LONGEST)
     torch.manual_seed(seed)
     model = Transformer(config)
     for side in (model.encoder, model.decoder):
         side.positions.encoding.copy_(positions(channels))
-    weight, for_words = model.encoder.embedding.weight, WIDTH - channels
 
     def kept_free(values: Tensor) -> Tensor:
-        return F.pad(values[:, :for_words], (0, channels))
+        return F.pad(values[..., : WIDTH - channels], (0, channels))
 
-    weight.data.copy_(kept_free(weight.data))
-    weight.register_hook(kept_free)  # no gradient there: these stay 0
+    embedding = model.encoder.embedding
+    # Only what enters the first layer; `logits` still reads the whole matrix.
+    embedding.register_forward_hook(lambda module, given, found: kept_free(found))
+    if narrow:
+        embedding.weight.data.copy_(kept_free(embedding.weight.data))
+        embedding.weight.register_hook(kept_free)  # no gradient there: these stay 0
     return model
 
 
-def share_right(channels: int, seed: int, num_steps: int) -> float:
+def share_right(way: str, seed: int, num_steps: int) -> float:
     """Train one translator; return the share of the tests that it translates."""
     pairs, tests = training_pairs(), test_pairs()
     words = [
@@ -101,7 +116,7 @@ def share_right(channels: int, seed: int, num_steps: int) -> float:
     ]
     to_id = {word: i for i, word in enumerate(words)}
     sides = [[[to_id[word] for word in side] for side in pair] for pair in pairs]
-    model = untrained(len(words), channels, seed)
+    model = untrained(len(words), way, seed)
     adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     for step in range(num_steps):
         rows = [sides[i] for i in torch.randint(len(sides), (BATCH,)).tolist()]
@@ -126,13 +141,14 @@ def share_right(channels: int, seed: int, num_steps: int) -> float:
 def main() -> None:
     """Train all of them."""
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
-    result |= {"width": WIDTH, "seeds": SEEDS, "batch": BATCH}
-    result["right"] = {str(num_steps): {} for num_steps in STEPS}
-    for num_steps in STEPS:
-        for name, channels in FOR_POSITIONS.items():
-            shares = [share_right(channels, seed, num_steps) for seed in SEEDS]
-            print(num_steps, name, *shares, flush=True)
-            result["right"][str(num_steps)][name] = shares
+    result |= {"width": WIDTH, "seeds": SEEDS, "batch": BATCH, "right": {}}
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for num_steps, seeds in SEEDS.items():
+            of_way = result["right"][str(num_steps)] = {}
+            for way in WAYS:
+                train = partial(share_right, way, num_steps=num_steps)
+                of_way[way] = list(pool.map(train, seeds))
+                print(num_steps, way, *of_way[way], flush=True)
     write_json(APPENDING, result)
 
 

@@ -220,7 +220,8 @@ def appended_positions() -> dict[str, dict[str, list[float]]]:
     """Return the shares of sentences that small translators translate, for each seed.
 
     By the steps of training, then by how the positions come in: "added", or appended
-    with so many channels for the word and for the position, as in "20 + 4".
+    with so many channels for the word and for the position, as in "20 + 4". Where the
+    way is "narrow", the output matrix reads the word's channels alone.
     """
     return json.loads(APPENDING.read_text(encoding="utf-8"))["right"]
 

@@ -360,21 +360,26 @@ def test_appended_positions_have_channels_of_their_own():
     assert plain.count_nonzero(dim=0).min() > 0
     assert not table[:, :20].any()
     torch.testing.assert_close(table[:, 20:], sinusoidal_encoding(64, 4))
-    model = appending.untrained(50, 4, seed=1)
     ids = torch.randint(4, 50, (2, 5))
-    logits = model(ids, ids)
-    F.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
-    for values in (model.encoder.embedding.weight, model.encoder.embedding.weight.grad):
-        assert values[:, :20].any()
-        assert not values[:, 20:].any()
+    for way in ("20 + 4", "12 + 12", "12 + 12, narrow"):
+        channels, narrow = appending.WAYS[way]
+        model = appending.untrained(50, way, seed=1)
+        embedding, for_words = model.encoder.embedding, 24 - channels
+        assert embedding(ids)[..., :for_words].all()
+        assert not embedding(ids)[..., for_words:].any()
+        scores = model(ids, ids).flatten(0, 1)
+        F.cross_entropy(scores, ids.flatten()).backward()
+        for values in (embedding.weight, embedding.weight.grad):
+            assert values[:, :for_words].any()
+            assert values[:, for_words:].any() != narrow  # the output reads all of it
 
 
 def test_appended_positions_were_trained_for_each_seed():
     stored = recordings.appended_positions()
-    assert [*stored] == [*map(str, appending.STEPS)]
-    for of_way in stored.values():
-        assert [*of_way] == [*appending.FOR_POSITIONS]
-        assert all(len(shares) == len(appending.SEEDS) for shares in of_way.values())
+    assert [*stored] == [*map(str, appending.SEEDS)]
+    for of_way, seeds in zip(stored.values(), appending.SEEDS.values(), strict=True):
+        assert [*of_way] == [*appending.WAYS]
+        assert all(len(shares) == len(seeds) for shares in of_way.values())
 
 
 def test_what_is_to_be_translated_was_not_trained_on():
