@@ -49,6 +49,8 @@ RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
 INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
+CHOOSING = FOLDER / "choosing.json"
+"""Written by results/choosing.py."""
 TIED_ROWS = FOLDER / "tied_rows.json"
 """Written by results/tied_rows.py."""
 APPENDING = FOLDER / "appending.json"
@@ -205,6 +207,14 @@ def losses_by_input_factor() -> dict[str, Any]:
     for each seed: the loss on unseen pairs at first and "every" so many steps.
     """
     return json.loads(INPUT_FACTOR.read_text(encoding="utf-8"))
+
+
+def answers_by_choosing() -> dict[str, list[dict[str, float]]]:
+    """Return, for each seed of "plain average" and "self-attention", what it answers.
+
+    "right" is the share of the words that were asked for, "other" that of the others.
+    """
+    return json.loads(CHOOSING.read_text(encoding="utf-8"))["runs"]
 
 
 def same_gender_of_neighbours() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from unchecked import unchecked
 
 from results import (
     appending,
+    choosing,
     input_factor,
     recall,
     tied_rows,
@@ -438,6 +439,30 @@ def test_each_kind_changes_embeddings_and_positions_as_named(kind):
     torch.testing.assert_close(model.decoder.embedding(torch.arange(5)[None])[0], rows)
     first = model.decoder.positions.encoding[0]
     assert first.norm().item() == pytest.approx(positions * 32**0.5)
+
+
+def test_a_sentence_to_choose_from_has_both_colours_once():
+    random = torch.Generator().manual_seed(0)
+    ids, answers, others = choosing.sentences(50, random)
+    assert ids.shape == (50, choosing.LENGTH)
+    red, blue = (
+        ((ids >= low) & (ids < low + choosing.WORDS)) for low in (0, choosing.WORDS)
+    )
+    assert (red.sum(1) == 1).all()
+    assert (blue.sum(1) == 1).all()
+    asks_for_blue = ids[:, -1] - choosing.QUESTION
+    assert set(asks_for_blue.tolist()) == {0, 1}
+    of_colour = torch.where(asks_for_blue == 1, ids[blue] - choosing.WORDS, ids[red])
+    assert (answers == of_colour).all()
+    assert (answers != others).all()
+
+
+def test_only_the_layer_that_chooses_answers():
+    runs = recordings.answers_by_choosing()
+    assert [len(of) for of in runs.values()] == [len(choosing.SEEDS)] * 2
+    average, attention = ([one["right"] for one in of] for of in runs.values())
+    assert max(average) < 0.6
+    assert sorted(attention)[1] > 0.9  # all seeds but one
 
 
 def test_rows_of_one_gender_are_found():
