@@ -217,13 +217,14 @@ def answers_by_choosing() -> dict[str, list[dict[str, float]]]:
     return json.loads(CHOOSING.read_text(encoding="utf-8"))["runs"]
 
 
-def same_gender_of_neighbours() -> dict[str, Any]:
-    """Return the shares of German nouns whose most similar noun has their gender.
+def neighbours_in_matrices() -> dict[str, Any]:
+    """Return how similar the rows of German nouns are, in one matrix and in three.
 
-    Of "one" matrix, of "three, input" and of "three, output", one for each seed;
-    of a "random noun" one.
+    "same_gender" has the shares of nouns whose most similar noun has their gender: of
+    "one" matrix, of "three, input" and of "three, output", one for each seed; of a
+    "random noun" one. "losses" has the last losses of "one" and of "three".
     """
-    return json.loads(TIED_ROWS.read_text(encoding="utf-8"))["same_gender"]
+    return json.loads(TIED_ROWS.read_text(encoding="utf-8"))
 
 
 def appended_positions() -> dict[str, dict[str, list[float]]]:

@@ -474,7 +474,7 @@ def test_rows_of_one_gender_are_found():
 
 
 def test_the_output_makes_rows_of_one_gender_similar():
-    shares = recordings.same_gender_of_neighbours()
+    shares = recordings.neighbours_in_matrices()["same_gender"]
     chance = shares.pop("random noun")
     assert chance == tied_rows.of_a_random_noun()
     assert {len(runs) for runs in shares.values()} == {len(input_factor.SEEDS)}
