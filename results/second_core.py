@@ -25,9 +25,10 @@ from transformer_lite_book.recordings import SECOND_CORE
 
 TURNS = 7
 """So many times, one core and two take turns; each time, the better of two runs."""
-WIDTHS = (128, 512)
-SIZES = ((32, 1), (128, 1), (512, 1), (32, 64))
-"""Words and sentences."""
+WIDTHS = (64, 128, 256, 512)
+LONG, SHORT, MANY = (512, 1), (32, 1), (32, 64)
+"""Words and sentences. The last two are timed only with the `LIKELY` widths."""
+LIKELY = (128, 512)
 OPERATIONS, WORDS, SENTENCES = "operations", "words", "sentences"
 
 
@@ -137,11 +138,9 @@ def shares(name: str, width: int, words: int, sentences: int, way: str) -> list[
 def ways(name: str, sentences: int) -> list[str]:
     """Return how two cores can share the work of a layer."""
     if sentences > 1:
-        is_real = name in ("attention", "GRU", "LSTM")
-        return [OPERATIONS, SENTENCES] if is_real else []
-    # The words of attention meet in its pairs, and those of a chain wait.
-    can_halve = name in ("all at once", "one by one")
-    return [OPERATIONS, WORDS] if can_halve else [OPERATIONS]
+        return [SENTENCES] if name in ("attention", "GRU", "LSTM") else []
+    # With a chain, the second half of the words waits for the first.
+    return [OPERATIONS, WORDS] if name == "one by one" else [OPERATIONS]
 
 
 def work(pipe: Connection) -> None:
@@ -213,7 +212,8 @@ def main() -> None:
     worker.start()
     result["times"] = []
     for width in WIDTHS:
-        for words, sentences in SIZES:
+        sizes = (LONG, SHORT, MANY) if width in LIKELY else (LONG,)
+        for words, sentences in sizes:
             for name in LAYERS:
                 for way in ways(name, sentences):
                     found = duel(pipe, (name, width, words, sentences, way))
