@@ -8,6 +8,7 @@ words, in a process of its own; a layer with a chain cannot be shared like this.
 The machine should have nothing else to do: python -m results.second_core
 """
 
+import os
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -29,6 +30,7 @@ WIDTHS = (64, 128, 256, 512)
 LONG, SHORT, MANY = (512, 1), (32, 1), (32, 64)
 """Words and sentences. The last two are timed only with the `LIKELY` widths."""
 LIKELY = (128, 512)
+CORES = sorted(os.sched_getaffinity(0))[:2]
 OPERATIONS, WORDS, SENTENCES = "operations", "words", "sentences"
 
 
@@ -146,6 +148,7 @@ def ways(name: str, sentences: int) -> list[str]:
 def work(pipe: Connection) -> None:
     """Be the second core: take the second half of each layer that `pipe` names."""
     torch.set_num_threads(1)
+    os.sched_setaffinity(0, {CORES[1]})
     while (job := pipe.recv()) is not None:
         setting, gradients = job
         half = shares(*setting)[2]
@@ -162,6 +165,8 @@ def duel(pipe: Connection, setting: tuple[str, int, int, int, str]) -> dict[str,
     size = sum(weight.numel() for weight in whole.layer.parameters())
     own, others = torch.zeros(size), torch.zeros(size).share_memory_()
     whole.keep_gradients(own)  # its halves have the same layer
+    # Two threads may move between the cores; a process stays where it is.
+    os.sched_setaffinity(0, {CORES[0]} if halves else CORES)
     if halves:
         pipe.send((setting, others))
         pipe.recv()
