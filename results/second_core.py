@@ -5,7 +5,8 @@ every large operation, as PyTorch does with two threads. `WORDS`: each takes hal
 words, in a process of its own; a layer with a chain cannot be shared like this.
 `SENTENCES`: each takes half of the sentences, also in a process of its own.
 
-The machine should have nothing else to do: python -m results.second_core
+No other program should run meanwhile. As root: chrt -f 1 python -m results.second_core
+lets the others run only in the pauses.
 """
 
 import os
@@ -197,6 +198,7 @@ def duel(pipe: Connection, setting: tuple[str, int, int, int, str]) -> dict[str,
                 start = time.perf_counter()
                 train(cores)
                 best = min(best, time.perf_counter() - start)
+            time.sleep(best)
             if turn:
                 of_cores.append(round(1000 * best, 3))
     if halves:
