@@ -49,6 +49,8 @@ RECALL = FOLDER / "recall.json"
 """Written by results/recall.py."""
 INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
+SECOND_CORE = FOLDER / "second_core.json"
+"""Written by results/second_core.py."""
 CHOOSING = FOLDER / "choosing.json"
 """Written by results/choosing.py."""
 TIED_ROWS = FOLDER / "tied_rows.json"
@@ -215,6 +217,16 @@ def answers_by_choosing() -> dict[str, list[dict[str, float]]]:
     "right" is the share of the words that were asked for, "other" that of the others.
     """
     return json.loads(CHOOSING.read_text(encoding="utf-8"))["runs"]
+
+
+def times_with_two_cores() -> list[dict[str, Any]]:
+    """Return the times of layers with one processor core and with two, in milliseconds.
+
+    Each entry names the "layer", its "width", how many "words" and "sentences" it read,
+    and what the two cores "shared": the large "operations", the "words" or the
+    "sentences". "one" and "two" are as many times each, taken in turns.
+    """
+    return json.loads(SECOND_CORE.read_text(encoding="utf-8"))["times"]
 
 
 def neighbours_in_matrices() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 import re
 from itertools import combinations, groupby, islice, pairwise
+from statistics import median
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from results import (
     choosing,
     input_factor,
     recall,
+    second_core,
     tied_rows,
     without_smoothing,
 )
@@ -464,6 +466,41 @@ def test_only_the_layer_that_chooses_answers():
     assert max(average) < 0.6
     assert min(attention) > 0.7
     assert max(one["other"] for one in runs["self-attention"]) < 0.05
+
+
+@pytest.mark.parametrize("name", ["all at once", "one by one"])
+def test_two_halves_of_the_words_have_the_gradients_of_the_whole(name):
+    whole, *halves = second_core.shares(name, 64, 10, 2, second_core.WORDS)
+    sums = []
+    for some in ([whole], halves):
+        row = torch.zeros(sum(weight.numel() for weight in whole.layer.parameters()))
+        whole.keep_gradients(row)
+        for share in some:
+            share.train()
+        sums.append(row)
+    torch.testing.assert_close(*sums)
+
+
+def test_the_timed_loop_is_a_gru():
+    share, *_ = second_core.shares("with chain", 64, 10, 2, second_core.OPERATIONS)
+    expected = share.layer(share.x)[0]
+    torch.testing.assert_close(share.run(share.layer, share.x, share.before), expected)
+
+
+def test_a_second_core_needs_words_that_do_not_wait():
+    gains = {}
+    for timed in recordings.times_with_two_cores():
+        assert len(timed["one"]) == len(timed["two"]) == second_core.TURNS
+        names = ("layer", "width", "words", "sentences", "shared")
+        gain = median(timed["one"]) / median(timed["two"])
+        gains[tuple(timed[name] for name in names)] = gain
+    for width in second_core.WIDTHS:
+        words = "one by one", width, *second_core.LONG, second_core.WORDS
+        assert gains[words] > 1.4
+    for layer in ("with chain", "GRU", "LSTM"):
+        for width, low, high in ((128, 0.7, 1.2), (512, 1.3, 2.5)):
+            operations = layer, width, *second_core.LONG, second_core.OPERATIONS
+            assert low < gains[operations] < high
 
 
 def test_rows_of_one_gender_are_found():
