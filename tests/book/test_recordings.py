@@ -508,6 +508,15 @@ def test_a_loss_for_padding_was_recorded_for_each_seed():
         for tests in seeds:
             assert len(tests) == len(pad_loss.STEPS)
             assert tests[-1]["loss"] < tests[0]["loss"]
+    loss = {
+        labels: [
+            sum(tests[i]["loss"] for tests in recorded["runs"][f"random, {labels}"]) / 3
+            for i in (0, -1)
+        ]
+        for labels in pad_loss.LABELS
+    }
+    assert [round(x, 1) for x in loss["PAD, too"]] == [2.9, 0.2]  # as chapter 5.1 says
+    assert loss["PAD, too"][1] < loss["all but PAD"][1]
 
 
 def test_one_matrix_and_three_are_told_apart():
