@@ -55,6 +55,8 @@ CHOOSING = FOLDER / "choosing.json"
 """Written by results/choosing.py."""
 TIED_ROWS = FOLDER / "tied_rows.json"
 """Written by results/tied_rows.py."""
+PAD_LOSS = FOLDER / "pad_loss.json"
+"""Written by results/pad_loss.py."""
 APPENDING = FOLDER / "appending.json"
 """Written by results/appending.py."""
 GPU = FOLDER / "gpu.json"
@@ -237,6 +239,16 @@ def neighbours_in_matrices() -> dict[str, Any]:
     "random noun" one. "losses" has the last losses of "one" and of "three".
     """
     return json.loads(TIED_ROWS.read_text(encoding="utf-8"))
+
+
+def losses_with_padding() -> dict[str, Any]:
+    """Return how small translators learn if PAD has a loss, and if it has none.
+
+    "runs" has a list of seeds for each order of the pairs and kind of labels, such as
+    "random, PAD, too"; each seed has a test after each of "steps": "loss" of the
+    tokens, "loss_with_pad", and "right", the share of the tokens predicted.
+    """
+    return json.loads(PAD_LOSS.read_text(encoding="utf-8"))
 
 
 def appended_positions() -> dict[str, dict[str, list[float]]]:
