@@ -5,7 +5,8 @@ before the beam of 4 has ended its own keeps the length and changes the rest. An
 forty captions it writes down what the beam of 4 and the search through all outputs
 found, so that somebody can read them.
 
-python -m results.as_long
+python -m results.as_long        # the searches
+python -m results.as_long drawn  # the outputs to judge
 
 A verdict is kept as long as the output stays; a new output has none. Somebody who does
 not see which search wrote it writes it into the file: "right", "partly" or "wrong".
@@ -14,6 +15,7 @@ output says something else than the caption.
 """
 
 import random
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -120,24 +122,35 @@ def neither_empty_nor_found(captions: dict[str, list[float]]) -> list[int]:
 def to_judge(
     translator: Translator, sources: Sequence[str], drawn: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return the two outputs for each of the captions that were drawn.
-
-    The stored log-probabilities say where to cut off.
-    """
+    """Return the two outputs for each of the captions that were drawn."""
     stored, outputs = likeliest_outputs()["captions"]["likeliest"], []
     for i in drawn:
         (beam,) = searched(translator, [sources[i]], 4)
-        memory = memory_of(translator, sources[i])
-        best = likeliest(translator.model, memory, Output(stored[i] - 2 * ROUNDED, []))
+        best = known_likeliest(translator, sources[i], stored[i])
+        if not best.ids or best.ids == beam.ids:
+            sys.exit(f"caption {i + 1} should not have been drawn")
         for name, output in (("beam 4", beam), ("likeliest", best)):
-            assert output is not None
-            assert output.ids
             text = translator.tokenizer.decode(output.ids)
             tokens = len(output.ids) + 1
             row = {"caption": i + 1, "search": name, "tokens": tokens, "text": text}
             outputs.append(row)
-        assert best.ids != beam.ids
     return outputs
+
+
+def known_likeliest(translator: Translator, source: str, log_prob: float) -> Output:
+    """Return the likeliest output, of which the rounded log-probability is stored.
+
+    Whatever a beam finds is the likeliest if it is as likely as that.
+    """
+    for beam_size in BEAMS:
+        (output,) = searched(translator, [source], beam_size)
+        if output.log_prob > log_prob - ROUNDED:
+            return output
+    memory = memory_of(translator, source)
+    best = likeliest(translator.model, memory, Output(log_prob - ROUNDED, []))
+    if best is None:
+        sys.exit(f"the search through all outputs gave up: {source}")
+    return best
 
 
 def with_verdicts(
@@ -152,25 +165,33 @@ def with_verdicts(
 
 
 @torch.inference_mode()
+def draw() -> None:
+    """Draw captions, and write their two outputs down."""
+    result = read_json(AS_LONG) if AS_LONG.exists() else {}
+    result["drawn"] = {"commit": require_clean(), **conditions()}
+    translator = Translator.load(MODEL, device="cpu")
+    sources, _ = PreparedCorpus(CORPUS).text(SPLIT)
+    others = neither_empty_nor_found(likeliest_outputs()["captions"])
+    result["neither_empty_nor_found"] = len(others)
+    drawn = sorted(random.Random(0).sample(others, JUDGED))
+    outputs = to_judge(translator, sources, drawn)
+    result["outputs"] = with_verdicts(outputs, result.get("outputs", []))
+    write_json(AS_LONG, result)
+
+
+@torch.inference_mode()
 def main() -> None:
-    """Search with the length held, draw captions, and write both down."""
-    torch.set_num_threads(1)
+    """Search with the length held, and write the scores down."""
     translator = Translator.load(MODEL, device="cpu")
     sources, references = PreparedCorpus(CORPUS).text(SPLIT)
     result: dict[str, Any] = {"model": MODEL, "split": SPLIT}
     result |= {"commit": require_clean(), **conditions()}
-
-    others = neither_empty_nor_found(likeliest_outputs()["captions"])
-    drawn = sorted(random.Random(0).sample(others, JUDGED))
-    before = read_json(AS_LONG)["outputs"] if AS_LONG.exists() else []
-    outputs = with_verdicts(to_judge(translator, sources, drawn), before)
-    result |= {"neither_empty_nor_found": len(others), "outputs": outputs}
-
     found = {"beam 4": searched(translator, sources, 4)}
     least = [len(output.ids) + 1 for output in found["beam 4"]]
     for beam in BEAMS:
         name = f"beam {beam}, as long"
         found[name] = searched_as_long(translator, sources, beam, least)
+        print(name, scores_of(translator, found[name], references), flush=True)
     texts = {
         name: [translator.tokenizer.decode(output.ids) for output in of]
         for name, of in found.items()
@@ -183,8 +204,11 @@ def main() -> None:
         }
         for name, of in found.items()
     }
-    write_json(AS_LONG, result)
+    stored = read_json(AS_LONG) if AS_LONG.exists() else {}
+    kept = ("drawn", "neither_empty_nor_found", "outputs")
+    write_json(AS_LONG, result | {key: stored[key] for key in kept if key in stored})
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    {"": main, "drawn": draw}[" ".join(sys.argv[1:])]()
