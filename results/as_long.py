@@ -49,6 +49,8 @@ AT_ONCE = 128
 JUDGED = 40
 ROUNDED = 0.006
 """Log-probabilities that are stored with two decimals are as close as this if equal."""
+DRAWN = ("drawn", "neither_empty_nor_found", "outputs")
+"""What `draw` writes, and `main` keeps."""
 VERDICT = ("verdict", "lacks", "false")
 
 
@@ -191,22 +193,21 @@ def main() -> None:
     for beam in BEAMS:
         name = f"beam {beam}, as long"
         found[name] = searched_as_long(translator, sources, beam, least)
-        print(name, scores_of(translator, found[name], references), flush=True)
-    texts = {
-        name: [translator.tokenizer.decode(output.ids) for output in of]
-        for name, of in found.items()
-    }
-    compared = compare(texts, references, "de")
-    result["ways"] = {
-        name: {
-            **scores_of(translator, of, references),
-            "p_value": compared[name].p_value,
+        texts = {
+            name: [translator.tokenizer.decode(output.ids) for output in of]
+            for name, of in found.items()
         }
-        for name, of in found.items()
-    }
-    stored = read_json(AS_LONG) if AS_LONG.exists() else {}
-    kept = ("drawn", "neither_empty_nor_found", "outputs")
-    write_json(AS_LONG, result | {key: stored[key] for key in kept if key in stored})
+        compared = compare(texts, references, "de")
+        result["ways"] = {
+            name: {
+                **scores_of(translator, of, references),
+                "p_value": compared[name].p_value,
+            }
+            for name, of in found.items()
+        }
+        stored = read_json(AS_LONG) if AS_LONG.exists() else {}
+        kept = {key: stored[key] for key in DRAWN if key in stored}
+        write_json(AS_LONG, result | kept)
 
 
 if __name__ == "__main__":
