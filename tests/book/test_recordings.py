@@ -330,7 +330,6 @@ def test_a_wider_beam_loses_no_bleu_if_it_may_not_be_shorter():
     for name, held in ways.items():
         wide = free[name.removesuffix(", as long")]
         assert held["bleu"] > narrow["bleu"] > wide["bleu"] + 1.5
-        assert held["p_value"] < 0.05
         assert held["length_ratio"] > wide["length_ratio"] + 0.05
         assert held["log_prob"] < wide["log_prob"]
         assert held["empty"] == 0
