@@ -41,6 +41,8 @@ GRAMMAR = FOLDER / "grammar.json"
 """Written by results/grammar.py."""
 LIKELIEST = FOLDER / "likeliest.json"
 """Written by results/likeliest.py."""
+AS_LONG = FOLDER / "as_long.json"
+"""Written by results/as_long.py."""
 SURENESS = FOLDER / "sureness.json"
 """Written by results/sureness.py."""
 WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
@@ -180,6 +182,20 @@ def likeliest_outputs() -> dict[str, Any]:
     counts a translation's tokens; it is of the commit in "lengths".
     """
     return json.loads(LIKELIEST.read_text(encoding="utf-8"))
+
+
+def outputs_as_long() -> dict[str, Any]:
+    """Return what wide beams find if their outputs are as long as a beam of 4's.
+
+    "ways" has the scores of each search, with the p-value of its difference to a beam
+    of 4. "outputs" has two for each of forty captions, the beam of 4's and the
+    likeliest of all: the number of the "caption", which "search" wrote it, its "tokens"
+    with the end and its "text"; the "verdict" of a reader who was not told the search;
+    whether the output "lacks" something of the caption, and whether it says something
+    "false". They were drawn from the captions that are "neither_empty_nor_found": their
+    likeliest output is not empty, and is not the beam of 4's.
+    """
+    return json.loads(AS_LONG.read_text(encoding="utf-8"))
 
 
 def runs_without_smoothing() -> list[dict[str, Any]]:

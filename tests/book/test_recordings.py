@@ -13,6 +13,7 @@ from unchecked import unchecked
 
 from results import (
     appending,
+    as_long,
     choosing,
     input_factor,
     pad_loss,
@@ -295,6 +296,65 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
         )
     )
     assert less_likely == stored["gave_up"] == 1  # there the best of the beams stands
+
+
+@torch.inference_mode()
+def test_an_output_has_as_many_tokens_as_is_asked():
+    translator = Translator.load("multi30k_en_de", device="cpu")
+    english = ["A boy jumps into a swimming pool.", "A dog runs.", "Two men sit."]
+    free = searched(translator, english, 4)
+    lengths = [len(output.ids) + 1 for output in free]
+    held = as_long.searched_as_long(translator, english, 4, lengths)
+    assert [output.ids for output in held] == [output.ids for output in free]
+    longer = [length + more for length, more in zip(lengths, (3, 0, 9), strict=True)]
+    held = as_long.searched_as_long(translator, english, 4, longer)
+    for output, own, least in zip(held, free, longer, strict=True):
+        assert len(output.ids) + 1 >= least
+        assert output.log_prob <= own.log_prob + 1e-4
+    assert held[1].ids == free[1].ids
+
+
+def test_a_verdict_is_kept_as_long_as_the_output_stays():
+    before = [
+        {"caption": 3, "text": "Ein Hund.", "verdict": "partly", "lacks": True},
+        {"caption": 4, "text": "Ein Hund.", "verdict": "wrong", "lacks": False},
+    ]
+    now = [{"caption": 3, "text": "Ein Hund."}, {"caption": 4, "text": "Eine Katze."}]
+    kept, new = as_long.with_verdicts(now, before)
+    assert (kept["verdict"], kept["lacks"], kept["false"]) == ("partly", True, None)
+    assert (new["verdict"], new["lacks"]) == (None, None)
+
+
+def test_a_wider_beam_loses_no_bleu_if_it_may_not_be_shorter():
+    free = recordings.likeliest_outputs()["ways"]
+    ways = recordings.outputs_as_long()["ways"]
+    narrow = ways.pop("beam 4")
+    assert narrow["bleu"] == free["beam 4"]["bleu"]
+    for name, held in ways.items():
+        wide = free[name.removesuffix(", as long")]
+        assert held["bleu"] > narrow["bleu"] > wide["bleu"] + 1.5
+        assert held["length_ratio"] > wide["length_ratio"] + 0.05
+        assert held["log_prob"] < wide["log_prob"]
+        assert held["empty"] == 0
+
+
+def test_forty_captions_have_two_outputs_and_verdicts():
+    stored = recordings.outputs_as_long()
+    captions = recordings.likeliest_outputs()["captions"]
+    others = as_long.neither_empty_nor_found(captions)
+    assert stored["neither_empty_nor_found"] == len(others) == 232
+    outputs = stored["outputs"]
+    assert len(outputs) == 2 * as_long.JUDGED
+    for beam, best in zip(outputs[::2], outputs[1::2], strict=True):
+        assert (beam["search"], best["search"]) == ("beam 4", "likeliest")
+        assert beam["caption"] == best["caption"]
+        assert beam["caption"] - 1 in others
+        assert beam["tokens"] == captions["written"][beam["caption"] - 1]
+        assert beam["text"] != best["text"]
+    for output in outputs:
+        assert output["verdict"] in {"right", "partly", "wrong"}
+        is_right = not output["lacks"] and not output["false"]
+        assert is_right or output["verdict"] != "right"
 
 
 @torch.inference_mode()
