@@ -145,19 +145,21 @@ def _is_noun_phrase(tree: Tree) -> bool:
 def drawn_anew(counts: Sequence[Sequence[float]], places: Sequence[int]) -> np.ndarray:
     """Return the sums of each count: of all articles, then of articles drawn anew.
 
-    Sentences of one article are alike, so whole articles are drawn, as many as there
-    are, `INTERVAL_DRAWS` times and each time the same ones.
+    Sentences of one article are alike, so whole articles are drawn, as many as have
+    sentences, `INTERVAL_DRAWS` times and each time the same ones.
 
     Args:
         counts: One row for each sentence.
         places: Where these sentences stand in CRAFT's test set.
     """
-    article = np.repeat(np.arange(len(ARTICLES)), ARTICLES)[list(places)]
+    numbers = np.repeat(np.arange(len(ARTICLES)), ARTICLES)[list(places)]
+    names, articles = np.unique(numbers, return_inverse=True)
     rows = np.array(counts, float)
-    sums = np.zeros((len(ARTICLES), rows.shape[1]))
-    np.add.at(sums, article, rows)
-    chances = np.full(len(ARTICLES), 1 / len(ARTICLES))
-    times = np.random.default_rng(0).multinomial(len(ARTICLES), chances, INTERVAL_DRAWS)
+    sums = np.zeros((len(names), rows.shape[1]))
+    np.add.at(sums, articles, rows)
+    chances = np.full(len(names), 1 / len(names))
+    draws = np.random.default_rng(0)
+    times = draws.multinomial(len(names), chances, INTERVAL_DRAWS)
     return np.vstack([sums.sum(0), times @ sums])
 
 
