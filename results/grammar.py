@@ -322,7 +322,8 @@ def main(
         write_lines(TREES / f"{name}.txt.gz", map(" ".join, tokens))
         size = {"symbols": len(grammar.names), "rules": len(grammar.two[0])}
         result[name] = {"commit": commit, **size}
-    scores = {"sha256": checksums(corpus), "scores": scores_of(corpus)}
+    scores = {"scored_at": commit, "sha256": checksums(corpus)}
+    scores["scores"] = scores_of(corpus)
     scores["leads"] = leads_of(corpus)
     write_json(out, {"commit": commit, **result, **conditions(), **scores})
 
