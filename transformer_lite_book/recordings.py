@@ -167,7 +167,7 @@ def grammar_leads() -> dict[str, dict[str, dict[str, list[float]]]]:
     return json.loads(GRAMMAR.read_text(encoding="utf-8"))["leads"]
 
 
-def mended_outputs() -> dict[str, dict]:
+def mended_outputs() -> dict[str, Any]:
     """Return the scores of free outputs that were mended, and of constrained ones.
 
     "greedy" has by run the "f1" and "complete_match" of the constrained search, of the
