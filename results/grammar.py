@@ -8,7 +8,8 @@ children of a phrase follow one another by a Markov process. A word that is rare
 gets the tags of its class, by its shape and its ending. CKY finds the likeliest tree. A
 second grammar has whole rules and labels as they are, a third those labels that Klein
 and Manning split. All parse 1,000 test sentences, drawn at random; our parser is scored
-by its stored trees of the same ones. A grammar whose trees are stored is not run again.
+by its stored trees of the same ones, also after each round of its training but the
+last. A grammar whose trees are stored is not run again.
 FOLDER, data/results unless told otherwise, has the prepared corpus. The scores come
 with the package: transformer_lite_book/grammar.json.
 """
@@ -23,7 +24,7 @@ import numpy as np
 import tyro
 from tyro.conf import Positional
 
-from results.parsing_scores import ATTACHMENT_CORPUS, trees_of
+from results.parsing_scores import ATTACHMENT_CORPUS, drawn_anew, interval, trees_of
 from results.provenance import ROOT, checksums, conditions, require_clean
 from results.storage import read_json, read_lines, write_json, write_lines
 from transformer_lite.data.store import PreparedCorpus
@@ -33,6 +34,7 @@ from transformer_lite.parsing.trees import Tree, linearized, tree_of
 RECORDING = ROOT / "transformer_lite_book" / "grammar.json"
 TREES = ROOT / "results" / "grammar"
 PARSER = ROOT / "results" / "constrained" / "craft_gum_words_fourth_round-2"
+FIRST_ROUND = PARSER.with_name("craft_gum_words-1.beam_4.txt.gz")
 GRAMMARS = {"annotated": (1, 1), "as_it_is": (0, 1_000), "split": (1, 1)}
 """Whether labels carry their parent's, and on how many siblings a child depends.
 
@@ -237,9 +239,14 @@ class Chart:
         return children if rest else [Tree(re.split("[~^]", name)[0], tuple(children))]
 
 
+def places(total: int) -> list[int]:
+    """Return which of the test set's sentences are scored, in its order."""
+    return sorted(Random(0).sample(range(total), 1_000))
+
+
 def chosen(lines: Sequence[str]) -> list[str]:
-    """Return those of the test set's lines that are scored, in its order."""
-    return [lines[i] for i in sorted(Random(0).sample(range(len(lines)), 1_000))]
+    """Return those of the test set's lines that are scored."""
+    return [lines[place] for place in places(len(lines))]
 
 
 def _trees() -> dict[str, list[str]]:
@@ -247,6 +254,10 @@ def _trees() -> dict[str, list[str]]:
     stored = {name: read_lines(TREES / f"{name}.txt.gz") for name in GRAMMARS}
     for name in ("test", "beam_4"):
         stored[f"parser_{name}"] = chosen(read_lines(Path(f"{PARSER}.{name}.txt.gz")))
+    stored["parser_round_1"] = chosen(read_lines(FIRST_ROUND))
+    for number in (2, 3):  # of the history's files, these sentences alone
+        name = f"parser_round_{number}"
+        stored[name] = read_lines(TREES / f"{name}.txt.gz")
     return stored
 
 
@@ -258,35 +269,38 @@ def scores_of(corpus: PreparedCorpus) -> dict[str, dict]:
     }
 
 
-def leads_of(corpus: PreparedCorpus) -> dict[str, dict[str, list[float]]]:
-    """Return by how much the parser's F1 leads that of each grammar, with an interval.
+def leads_of(corpus: PreparedCorpus) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """Return by how much the parser leads each grammar, with an interval.
 
-    The sentences are drawn anew 10,000 times, the same for both; between the second and
-    the third number lie 95 % of the differences.
+    By grammar, parser and score, F1 or the trees that are entirely right. The articles
+    are drawn anew 10,000 times, the same for both; between the second and the third
+    number lie 95 % of the differences.
     """
-    gold = [chosen(lines) for lines in corpus.text("test")]
+    sentences, trees = corpus.text("test")
+    gold = chosen(sentences), chosen(trees)
     golds = [tree_of(t.split(" "), s.split(" ")) for s, t in zip(*gold, strict=True)]
-    counts = {}
-    for name, trees in _trees().items():
+    scores = {}
+    for name, outputs in _trees().items():
         rows = []
-        for tree, output in zip(golds, trees, strict=True):
+        for tree, output in zip(golds, outputs, strict=True):
             right = brackets(tree, tree)
             own = brackets(tree_of(output.split(" "), tree.words()), tree)
-            rows.append([200 * (right & own).total(), right.total() + own.total()])
-        counts[name] = np.array(rows)
-    times = np.random.default_rng(0).multinomial(
-        len(golds), np.full(len(golds), 1 / len(golds)), 10_000
-    )
-    times = np.vstack([np.ones((1, len(golds)), int), times])  # first: as they are
-    f1 = {name: np.divide(*(times @ rows).T) for name, rows in counts.items()}
-    leads = {}
-    for name in GRAMMARS:
-        leads[name] = {}
-        for search in ("parser_test", "parser_beam_4"):
-            lead = f1[search] - f1[name]
-            found = [lead[0], *np.quantile(lead[1:], [0.025, 0.975])]
-            leads[name][search] = [round(float(value), 2) for value in found]
-    return leads
+            both = 200 * (right & own).total()
+            rows.append([both, right.total() + own.total(), 100 * (right == own), 1])
+        sums = drawn_anew(rows, places(len(sentences)))
+        scores[name] = {"f1": sums[:, 0] / sums[:, 1]}
+        scores[name]["complete_match"] = sums[:, 2] / sums[:, 3]
+    return {
+        grammar: {
+            parser: {
+                kind: interval(scores[parser][kind] - scores[grammar][kind])
+                for kind in scores[parser]
+            }
+            for parser in scores
+            if parser not in GRAMMARS
+        }
+        for grammar in GRAMMARS
+    }
 
 
 def main(
@@ -308,7 +322,8 @@ def main(
         write_lines(TREES / f"{name}.txt.gz", map(" ".join, tokens))
         size = {"symbols": len(grammar.names), "rules": len(grammar.two[0])}
         result[name] = {"commit": commit, **size}
-    scores = {"sha256": checksums(corpus), "scores": scores_of(corpus)}
+    scores = {"scored_at": commit, "sha256": checksums(corpus)}
+    scores["scores"] = scores_of(corpus)
     scores["leads"] = leads_of(corpus)
     write_json(out, {"commit": commit, **result, **conditions(), **scores})
 

@@ -14,7 +14,7 @@ import sacrebleu
 import torch
 from safetensors import safe_open
 
-from results import decoding, grammar, make, parsing_scores, records
+from results import decoding, grammar, make, mended, parsing_scores, records
 from results.bleu import lengths
 from results.models import MODELS
 from results.provenance import ROOT
@@ -250,6 +250,13 @@ def test_trees_of_the_grammars_can_be_scored_again(prepared):
     corpus = prepared(parsing_scores.ATTACHMENT_CORPUS)
     assert recorded["scores"] == grammar.scores_of(corpus)
     assert recorded["leads"] == grammar.leads_of(corpus)
+
+
+@with_data
+def test_outputs_can_be_mended_and_scored_again(prepared):
+    recorded = read_json(mended.RECORDING)
+    corpus = prepared(parsing_scores.ATTACHMENT_CORPUS)
+    assert recorded["greedy"] == mended.stored_scores(corpus)
 
 
 @with_data

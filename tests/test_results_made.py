@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from results import (
     decoding,
     make,
+    mended,
     parsing_scores,
     provenance,
     r_drop,
@@ -564,3 +565,34 @@ def test_baselines_answer_what_the_training_trees_answer_most():
             "four_words_ahead_of_parser": [0, 0, 0],
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("output", "tree"),
+    [
+        ("(S (NP a dog )NP (VP runs )VP )S", "(S (NP a dog )NP (VP runs )VP )S"),
+        ("(S (NP a dgo )NP (VP runs )VP )S", "(S (NP a dog )NP (VP runs )VP )S"),
+        ("(S (NP a big dog )NP (VP runs )VP )S", "(S (NP a dog )NP (VP runs )VP )S"),
+        ("(S (NP dog )NP (VP runs )VP )S", "(S (NP a dog )NP (VP runs )VP )S"),
+        ("(S (NP a dog (VP runs )VP )S", "(S (NP a dog (VP runs )VP )NP )S"),
+        ("(S (NP a dog )PP )NP (VP )VP runs", "(S (NP a dog )NP runs )S"),
+        ("(S (NP a dog ) (VP runs ) )", "(S (NP a dog )NP (VP runs )VP )S"),
+        ("a dog )S )S runs", "(S a dog runs )S"),
+        ("", "(S a dog runs )S"),
+    ],
+)
+def test_any_output_can_be_mended(output, tree):
+    assert mended.mended(output, "a dog runs") == tree
+
+
+def test_copied_words_stand_in_their_order():
+    assert mended.copied("(S (NP b )NP c d )S", "x y") == "(S (NP x )NP y d )S"
+    assert mended.matched("(S (NP b )VP c )X )X") == "(S (NP b )NP c )S )X"
+
+
+def test_articles_are_drawn_whole():
+    first, second = 0, parsing_scores.ARTICLES[0]
+    sums = parsing_scores.drawn_anew([[1, 5], [2, 7], [3, 0]], [first, first, second])
+    assert sums[0].tolist() == [6, 12]
+    assert {tuple(row) for row in sums[1:].tolist()} == {(6, 12), (6, 24), (6, 0)}
+    assert parsing_scores.interval(sums[:, 1] / sums[:, 0]) == [2, 0, 4]

@@ -39,6 +39,8 @@ STEP_MEMORY = FOLDER / "step_memory.json"
 """Written by results/step_memory.py."""
 GRAMMAR = FOLDER / "grammar.json"
 """Written by results/grammar.py."""
+MENDED = FOLDER / "mended.json"
+"""Written by results/mended.py."""
 LIKELIEST = FOLDER / "likeliest.json"
 """Written by results/likeliest.py."""
 AS_LONG = FOLDER / "as_long.json"
@@ -156,17 +158,31 @@ def grammar_scores() -> dict[str, dict[str, float]]:
 
     "as_it_is" is the grammar of the training trees, "annotated" one with parents and
     less context, "split" one with finer labels, too; "parser_test" is our parser's
-    greedy output, "parser_beam_4" that of a beam.
+    greedy output, "parser_beam_4" that of a beam; "parser_round_1" to "parser_round_3"
+    are from a beam, too, after earlier rounds of its training.
     """
     return json.loads(GRAMMAR.read_text(encoding="utf-8"))["scores"]
 
 
-def grammar_leads() -> dict[str, dict[str, list[float]]]:
-    """Return how far our parser's F1 is ahead, by grammar and by the parser's search.
+def grammar_leads() -> dict[str, dict[str, dict[str, list[float]]]]:
+    """Return how far our parser is ahead, by grammar, by what parsed, and by score.
 
-    Each has the difference and the two ends of its 95 % interval.
+    Each has the difference and the two ends of its 95 % interval if other articles were
+    drawn. The scores are "f1" and "complete_match".
     """
     return json.loads(GRAMMAR.read_text(encoding="utf-8"))["leads"]
+
+
+def mended_outputs() -> dict[str, Any]:
+    """Return the scores of free outputs that were mended, and of constrained ones.
+
+    "greedy" has by run the "f1" and "complete_match" of the constrained search, of the
+    free outputs "as_written", and "mended"; for one run also with "copied" words, with
+    "matched" brackets, and with "both". "constrained_ahead" has the difference of the
+    constrained search and the mended outputs, and its 95 % interval if other articles
+    were drawn. "beam_of_4" has the same of 1,000 sentences for a beam.
+    """
+    return json.loads(MENDED.read_text(encoding="utf-8"))
 
 
 def likeliest_outputs() -> dict[str, Any]:

@@ -235,11 +235,22 @@ def test_the_parser_beats_the_grammars_counted_from_the_same_trees_by_little():
     f1 = {name: one["f1"] for name, one in recordings.grammar_scores().items()}
     assert f1["as_it_is"] < f1["annotated"] < f1["parser_test"] < f1["parser_beam_4"]
     for name, leads in recordings.grammar_leads().items():
-        for search, (lead, low, high) in leads.items():
+        for parser, found in leads.items():
+            lead, low, high = found["f1"]
             assert low < lead < high
-            assert lead == pytest.approx(f1[search] - f1[name], abs=0.006)
-    low, high = recordings.grammar_leads()["split"]["parser_test"][1:]
-    assert low < 0 < high
+            assert lead == pytest.approx(f1[parser] - f1[name], abs=0.006)
+    split = recordings.grammar_leads()["split"]
+    assert split["parser_test"]["f1"][1] < 0 < split["parser_test"]["f1"][2]
+    assert split["parser_round_1"]["f1"][2] < 0 < split["parser_beam_4"]["f1"][1]
+    assert split["parser_beam_4"]["complete_match"][1] > 2
+
+
+def test_mended_outputs_are_as_good_as_constrained_ones():
+    stored = recordings.mended_outputs()
+    assert len(stored["greedy"]) == 3
+    for scores in (*stored["greedy"].values(), stored["beam_of_4"]):
+        gain = scores["mended"]["f1"] - scores["as_written"]["f1"]
+        assert gain > 10 * abs(scores["constrained_ahead"]["f1"][0])
 
 
 @torch.inference_mode()
