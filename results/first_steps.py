@@ -19,10 +19,10 @@ from transformer_lite.model import Transformer
 from transformer_lite_book.first_steps import (
     Changes,
     Course,
-    flat,
+    flat_rate,
     short_sentences,
     small_model,
-    train,
+    train_small,
     with_ramp,
 )
 from transformer_lite_book.recordings import FIRST_STEPS
@@ -33,7 +33,7 @@ LIMITS = (0.4, 0.2, 0.1)
 """How long a step may be in the first 30, in learning rates; without one, it is 1."""
 FIRST, NEXT = range(1, WARMUP + 1), range(WARMUP + 1, 2 * WARMUP + 1)
 
-FLAT = [flat(step, PEAK, WARMUP) for step in range(1, STEPS + 1)]
+FLAT = [flat_rate(step, PEAK, WARMUP) for step in range(1, STEPS + 1)]
 
 
 def low_in(first: int, last: int) -> list[float]:
@@ -53,7 +53,7 @@ RUNS: dict[str, tuple[list[float], Changes]] = {
         Changes(anew=WARMUP + 1, longest=dict.fromkeys(NEXT, 0.1)),
     ),
     "ramp, 0.003": ([with_ramp(s, 0.003, WARMUP) for s in range(1, 101)], Changes()),
-    "flat, 0.003": ([flat(s, 0.003, WARMUP) for s in range(1, 101)], Changes()),
+    "flat, 0.003": ([flat_rate(s, 0.003, WARMUP) for s in range(1, 101)], Changes()),
 }
 RUNS |= {
     f"flat, at most {limit}": (FLAT, Changes(longest=dict.fromkeys(FIRST, limit)))
@@ -76,7 +76,7 @@ def runs_of(seed: int) -> dict[str, Course]:
     def run(
         rates: list[float], changes: Changes, of: type[Transformer] = Transformer
     ) -> Course:
-        return train(small_model(corpus, seed, of), corpus, rates, seed, changes)
+        return train_small(small_model(corpus, seed, of), corpus, rates, seed, changes)
 
     found = {name: run(*way) for name, way in RUNS.items()}
     for name in ("flat", *(f"flat, at most {limit}" for limit in LIMITS)):

@@ -60,7 +60,7 @@ def with_ramp(step: int, peak: float, warmup: int) -> float:
     return peak * min(step / warmup, (warmup / step) ** 0.5)
 
 
-def flat(step: int, peak: float, warmup: int) -> float:
+def flat_rate(step: int, peak: float, warmup: int) -> float:
     """Return the same peak from the first step on, without a ramp."""
     return peak * min(1, (warmup / step) ** 0.5)
 
@@ -102,7 +102,7 @@ class Course:
         return sum(self.losses[-10:]) / 10
 
 
-def train(
+def train_small(
     model: Transformer,
     corpus: Batch,
     rates: Sequence[float],

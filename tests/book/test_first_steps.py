@@ -11,11 +11,11 @@ from transformer_lite_book.first_steps import (
     BATCH,
     SENTENCES,
     Changes,
-    flat,
+    flat_rate,
     short_sentences,
     shortened,
     small_model,
-    train,
+    train_small,
     with_ramp,
 )
 
@@ -27,7 +27,7 @@ def corpus():
 
 def trained(corpus, steps=3, **changes):
     model = small_model(corpus, seed=1)
-    return model, train(model, corpus, [0.01] * steps, 1, Changes(**changes))
+    return model, train_small(model, corpus, [0.01] * steps, 1, Changes(**changes))
 
 
 def test_without_changes_the_steps_are_those_of_adam(corpus):
@@ -103,4 +103,4 @@ def test_after_the_first_steps_all_rates_of_a_peak_are_equal():
     }
     assert len(later) == 2  # of two peaks
     assert with_ramp(15, 0.01, 30) == pytest.approx(0.005)
-    assert flat(120, 0.01, 30) == with_ramp(120, 0.01, 30) == pytest.approx(0.005)
+    assert flat_rate(120, 0.01, 30) == with_ramp(120, 0.01, 30) == pytest.approx(0.005)
