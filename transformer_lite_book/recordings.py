@@ -63,6 +63,8 @@ PAD_LOSS = FOLDER / "pad_loss.json"
 """Written by results/pad_loss.py."""
 APPENDING = FOLDER / "appending.json"
 """Written by results/appending.py."""
+FIRST_STEPS = FOLDER / "first_steps.json"
+"""Written by results/first_steps.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -291,6 +293,16 @@ def appended_positions() -> dict[str, dict[str, list[float]]]:
     way is "narrow", the output matrix reads the word's channels alone.
     """
     return json.loads(APPENDING.read_text(encoding="utf-8"))["right"]
+
+
+def runs_by_first_steps() -> dict[str, Any]:
+    """Return small trainings whose first steps are long, short or otherwise.
+
+    By the run's name, "end" has the last ten steps' mean loss, one for each seed, and
+    "lengths" how far a weight moves in each step, the mean over weights and seeds.
+    "losses" and "own_shares" have some runs step by step, a list for each seed.
+    """
+    return json.loads(FIRST_STEPS.read_text(encoding="utf-8"))
 
 
 def _stored(kind: str, name: str) -> Any:

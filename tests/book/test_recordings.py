@@ -15,6 +15,7 @@ from results import (
     appending,
     as_long,
     choosing,
+    first_steps,
     input_factor,
     pad_loss,
     recall,
@@ -573,6 +574,30 @@ def test_a_second_core_needs_words_that_do_not_wait():
         for width, low, high in ((128, 0.7, 1.2), (512, 1.3, 2.5)):
             operations = layer, width, *second_core.LONG, second_core.OPERATIONS
             assert low < gains[operations] < high
+
+
+def test_short_first_steps_replace_a_low_rate_and_a_filled_v_does_not():
+    stored = recordings.runs_by_first_steps()
+    seeds = len(first_steps.SEEDS)
+    assert {len(of) for of in stored["end"].values()} == {seeds}
+    assert {len(of) for of in stored["lengths"].values()} == {first_steps.STEPS}
+    for what in ("losses", "own_shares"):
+        assert [*stored[what]] == [*first_steps.IN_FULL]
+        assert all(len(of) == seeds for of in stored[what].values())
+    end = {name: torch.tensor(of) for name, of in stored["end"].items()}
+    for name, limit in (("", 1.0), *((f", at most {x}", x) for x in (0.4, 0.2, 0.1))):
+        lengths, as_long = (
+            stored["lengths"][f"flat{name}{v}"] for v in ("", ", v filled")
+        )
+        first = slice(first_steps.WARMUP)
+        assert lengths[first] == pytest.approx(as_long[first], rel=1e-3, abs=1e-6)
+        assert max(lengths[first]) < 1.001 * limit * first_steps.PEAK
+        filled = end[f"flat{name}, v filled"].mean()
+        assert filled > end[f"flat{name}"].mean() - 0.05
+    assert (end["flat"] > end["flat, at most 0.1"] + 0.4).all()
+    means = {name: round(of.mean().item(), 2) for name, of in end.items()}
+    told = ("low first", "flat", "flat, at most 0.1")
+    assert [means[name] for name in told] == [2.48, 3.32, 2.56]  # as chapter 5.3 says
 
 
 def test_rows_of_one_gender_are_found():

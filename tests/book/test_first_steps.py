@@ -1,0 +1,106 @@
+"""Small trainings take Adam's steps, and change those that they are told to."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from results import first_steps as script
+from transformer_lite.optimizer import adam
+from transformer_lite.tokenizer import PAD
+from transformer_lite_book.first_steps import (
+    BATCH,
+    SENTENCES,
+    Changes,
+    flat_rate,
+    short_sentences,
+    shortened,
+    small_model,
+    train_small,
+    with_ramp,
+)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return short_sentences()
+
+
+def trained(corpus, steps=3, **changes):
+    model = small_model(corpus, seed=1)
+    return model, train_small(model, corpus, [0.01] * steps, 1, Changes(**changes))
+
+
+def test_without_changes_the_steps_are_those_of_adam(corpus):
+    ours, course = trained(corpus)
+    theirs, losses = small_model(corpus, seed=1), []
+    optimizer, random = (
+        adam(theirs.parameters(), 0.01),
+        torch.Generator().manual_seed(1),
+    )
+    for _ in range(3):
+        chosen = torch.randint(SENTENCES, (BATCH,), generator=random)
+        src, tgt = corpus.src_ids[chosen], corpus.tgt_ids[chosen]
+        loss = F.cross_entropy(
+            theirs(src, tgt[:, :-1]).mT, tgt[:, 1:], ignore_index=PAD
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        losses.append(loss.item())
+        optimizer.step()
+    assert course.losses == pytest.approx(losses, abs=1e-3)
+    pairs = zip(ours.parameters(), theirs.parameters(), strict=True)
+    near = torch.cat([((a - b).abs() < 1e-3).flatten() for a, b in pairs])
+    assert near.float().mean() > 0.99  # where a gradient is nearly 0, they may differ
+
+
+def test_steps_get_the_lengths_that_they_are_told_to_have(corpus):
+    _, plain = trained(corpus)
+    assert plain.lengths[0] == pytest.approx(0.01, rel=0.05)
+    _, short = trained(corpus, longest={1: 0.2, 2: 50.0})
+    assert short.lengths[0] == pytest.approx(0.002)
+    assert short.lengths[1] > 0.003
+    _, set_to = trained(corpus, filled=2, as_long={1: 0.004, 3: 0.001})
+    assert set_to.lengths[0] == pytest.approx(0.004)
+    assert set_to.lengths[2] == pytest.approx(0.001)
+    assert len(set_to.losses) == len(set_to.own_shares) == 3
+
+
+def test_filled_averages_and_random_signs_change_the_first_step(corpus):
+    plain, lengths = trained(corpus, steps=1)
+    filled, shorter = trained(corpus, steps=1, filled=10)
+    random, as_long = trained(corpus, steps=1, random_signs=[1])
+    assert shorter.lengths[0] < 0.9 * lengths.lengths[0]
+    assert as_long.lengths == pytest.approx(lengths.lengths)
+    start = small_model(corpus, seed=1)
+    moves = [
+        torch.cat([(a - b).sign().flatten() for a, b in zip(m, s, strict=True)])
+        for m, s in (
+            (model.parameters(), start.parameters())
+            for model in (plain, filled, random)
+        )
+    ]
+    used = moves[0] != 0
+    assert (moves[1] == moves[0])[used].float().mean() > 0.99
+    assert (moves[2] == moves[0])[used].float().mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_anew_is_a_first_step_again(corpus):
+    _, course = trained(corpus, steps=12, anew=12)
+    assert course.lengths[10] < 0.006
+    assert course.lengths[11] > 0.007  # some gradients are 0
+
+
+def test_a_short_step_stays_as_it_is():
+    move = torch.tensor([0.1, -0.3])
+    assert torch.equal(shortened(move, 0.2), move)
+    assert shortened(move, 0.1).tolist() == pytest.approx([0.05, -0.15])
+
+
+def test_after_the_first_steps_all_rates_of_a_peak_are_equal():
+    later = {
+        tuple(round(rate, 9) for rate in rates[script.WARMUP :])
+        for rates, _ in script.RUNS.values()
+    }
+    assert len(later) == 2  # of two peaks
+    assert with_ramp(15, 0.01, 30) == pytest.approx(0.005)
+    assert flat_rate(120, 0.01, 30) == with_ramp(120, 0.01, 30) == pytest.approx(0.005)
