@@ -55,6 +55,8 @@ TIED_ROWS = FOLDER / "tied_rows.json"
 """Written by results/tied_rows.py."""
 APPENDING = FOLDER / "appending.json"
 """Written by results/appending.py."""
+STACKS = FOLDER / "stacks.json"
+"""Written by results/stacks.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -235,6 +237,17 @@ def appended_positions() -> dict[str, dict[str, list[float]]]:
     way is "narrow", the output matrix reads the word's channels alone.
     """
     return json.loads(APPENDING.read_text(encoding="utf-8"))["right"]
+
+
+def runs_of_stacks() -> list[dict[str, Any]]:
+    """Return translators of two stacks, and of one that reads ahead or is causal.
+
+    Each run has its "kind" and "seed", the parameters "in_layers", its "bleu" on short
+    test captions, and "transplants": for the article of a place or of a subject, and by
+    whose vectors came from another sentence, how often the article followed, and of how
+    many pairs.
+    """
+    return json.loads(STACKS.read_text(encoding="utf-8"))["runs"]
 
 
 def _stored(kind: str, name: str) -> Any:

@@ -7,6 +7,7 @@ from itertools import combinations, groupby, islice, pairwise
 import pytest
 import torch
 from safetensors import safe_open
+from torch import nn
 from torch.nn import functional as F
 from unchecked import unchecked
 
@@ -15,6 +16,7 @@ from results import (
     choosing,
     input_factor,
     recall,
+    stacks,
     tied_rows,
     without_smoothing,
 )
@@ -514,3 +516,43 @@ def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
     others = torch.cat([ids[:, :4], ids[:, 5:8]], dim=1)
     assert others.min() >= recall.KEYS > answers.max()
     assert others.max() < recall.QUESTION
+
+
+def random_ids(number: int, length: int, vocab_size: int) -> torch.Tensor:
+    return torch.randint(EOS + 1, vocab_size, (number, length))
+
+
+@pytest.mark.parametrize("kind", stacks.KINDS)
+def test_a_target_reads_what_is_given_for_the_source(kind):
+    model = stacks.build(kind, 50).eval()
+    src, other, tgt = (random_ids(2, length, 50) for length in (7, 7, 4))
+    src[0, 5:] = PAD
+    own = model.hidden(src, tgt)
+    torch.testing.assert_close(own, model.hidden(src, tgt, model.read(src)))
+    assert not torch.allclose(own, model.hidden(src, tgt, model.read(other)))
+
+
+@pytest.mark.parametrize("kind", stacks.KINDS)
+def test_only_the_causal_stack_does_not_read_ahead(kind):
+    model = stacks.build(kind, 50).eval()
+    src = random_ids(1, 7, 50)
+    other = src.clone()
+    other[:, 4] += 1
+    pairs = zip(model.read(src), model.read(other), strict=True)
+    moved = [(one - two).abs().amax((0, 2)) > 1e-6 for one, two in pairs]
+    assert any(of[:4].any() for of in moved) == (kind != stacks.CAUSAL)
+    assert all(of[4] for of in moved)
+
+
+def test_a_token_meets_as_many_weights_in_one_stack_as_in_two():
+    d, layers = stacks.WIDTH, stacks.LAYERS
+    two, one = (stacks.build(kind, 50) for kind in stacks.KINDS[:2])
+
+    def weights(part: nn.Module) -> int:
+        return sum(p.numel() for p in part.parameters() if p.dim() > 1)
+
+    per_token = weights(one.encoder.layers)
+    assert per_token == 14 * d**2 * layers
+    kept = 2 * d**2 * layers  # keys and values of the memory: work of a source token
+    assert weights(two.encoder.layers) + kept == per_token
+    assert weights(two.decoder.layers) - kept == per_token
