@@ -2,12 +2,14 @@
 
 One stack is made of the encoder's layers and reads source and target together; its mask
 says whether a source token may read later ones. Its feed-forward networks are wider, so
-that a token meets as many weights as in two stacks, which hold twice as many. Twice as
-deep, one stack holds as many, and a token meets twice as many. With each seed, all
-models learn from the same batches of toy sentences.
+that a token meets as many weights as in two stacks, which hold twice as many. With each
+seed, all models learn from the same batches of toy sentences, and the two of one stack
+begin with the same weights.
 
 Afterwards we exchange what the target reads at some places of the source, as chapter 3
 does, and count how often the German article follows.
+
+Runs that are recorded already stay.
 
 python -m results.stacks
 """
@@ -23,7 +25,7 @@ from torch import Tensor, nn
 
 from results.interventions import german_bleu
 from results.provenance import conditions, require_clean
-from results.storage import write_json
+from results.storage import read_json, write_json
 from transformer_lite.batching import BatchStream, Sequences, pad
 from transformer_lite.config import ModelConfig
 from transformer_lite.data.toy import generate_pairs
@@ -35,13 +37,8 @@ from transformer_lite.optimizer import adam, noam_schedule
 from transformer_lite.tokenizer import BOS, EOS, PAD, Tokenizer
 from transformer_lite_book.recordings import STACKS
 
-SEEDS, LAYERS = (1, 2, 3), 2
-TWO, AHEAD, CAUSAL, DEEP = KINDS = (
-    "two stacks",
-    "one, reads ahead",
-    "one, causal",
-    "one, reads ahead, twice as deep",
-)
+SEEDS, LAYERS = range(1, 7), 2
+TWO, AHEAD, CAUSAL = KINDS = ("two stacks", "one, reads ahead", "one, causal")
 WIDTH, HEADS, LONGEST, VOCAB = 64, 4, 32, 600
 TRAIN, TEST = 6000, 300
 STEPS, WARMUP, BATCH_TOKENS, RATE = 400, 150, 500, 0.7
@@ -124,7 +121,7 @@ class OneStack(nn.Module):
 def build(kind: str, vocab_size: int) -> Any:
     """Return an untrained model of a kind."""
     shape = {"d_model": WIDTH, "num_heads": HEADS, "max_len": 64, "dropout": 0.0}
-    shape |= {"vocab_size": vocab_size, "num_layers": LAYERS * (1 + (kind == DEEP))}
+    shape |= {"vocab_size": vocab_size, "num_layers": LAYERS}
     if kind == TWO:
         return TwoStacks(ModelConfig(d_ff=4 * WIDTH, **shape))
     return OneStack(ModelConfig(d_ff=5 * WIDTH, **shape), kind != CAUSAL)
@@ -249,16 +246,18 @@ def run(kind: str, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Train each kind with each seed, and write what they reach."""
-    result: dict[str, Any] = {"commit": require_clean(), **conditions()}
-    result |= {"steps": STEPS, "runs": []}
+    at = {"commit": require_clean()}
+    runs = read_json(STACKS)["runs"] if STACKS.exists() else []
+    result: dict[str, Any] = {**conditions(), "steps": STEPS, "runs": runs}
+    made = {(one["kind"], one["seed"]) for one in runs}
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        order = [(kind, seed) for seed in SEEDS for kind in KINDS if kind != DEEP]
-        order += [(DEEP, seed) for seed in SEEDS]
-        jobs = [pool.submit(run, *each) for each in order]
-        for job in as_completed(jobs):
-            result["runs"].append(job.result())
-            print(result["runs"][-1], flush=True)
-            result["runs"].sort(key=lambda one: (KINDS.index(one["kind"]), one["seed"]))
+        missing = [
+            each[::-1] for each in product(SEEDS, KINDS) if each[::-1] not in made
+        ]
+        for job in as_completed([pool.submit(run, *each) for each in missing]):
+            runs.append(job.result() | at)
+            print(runs[-1], flush=True)
+            runs.sort(key=lambda one: (KINDS.index(one["kind"]), one["seed"]))
             write_json(STACKS, result)
 
 
