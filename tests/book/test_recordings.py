@@ -2,7 +2,7 @@
 
 import json
 import re
-from itertools import combinations, groupby, islice, pairwise
+from itertools import combinations, groupby, islice, pairwise, product
 
 import pytest
 import torch
@@ -556,3 +556,22 @@ def test_a_token_meets_as_many_weights_in_one_stack_as_in_two():
     kept = 2 * d**2 * layers  # keys and values of the memory: work of a source token
     assert weights(two.encoder.layers) + kept == per_token
     assert weights(two.decoder.layers) - kept == per_token
+
+
+def test_stacks_were_trained_with_each_seed():
+    runs = recordings.runs_of_stacks()
+    made = [(one["kind"], one["seed"]) for one in runs]
+    assert made == [*product(stacks.KINDS, stacks.SEEDS)]
+    for one in runs:
+        parameters = stacks.build(one["kind"], 50).parameters()
+        in_layers = sum(p.numel() for p in parameters) - 50 * stacks.WIDTH
+        assert one["in_layers"] == in_layers
+        assert 50 < one["bleu"] < 100
+        assert 0.3 < one["right"] < 1
+
+
+def test_a_causal_stack_cannot_carry_the_article_before_the_noun():
+    runs = recordings.runs_of_stacks()
+    causal = [one["transplants"] for one in runs if one["kind"] == stacks.CAUSAL]
+    assert {moved["before"][0] for moved in causal} == {0}
+    assert all(moved["noun"] == moved["both"] for moved in causal)
