@@ -65,6 +65,8 @@ APPENDING = FOLDER / "appending.json"
 """Written by results/appending.py."""
 FIRST_STEPS = FOLDER / "first_steps.json"
 """Written by results/first_steps.py."""
+STACKS = FOLDER / "stacks.json"
+"""Written by results/stacks.py."""
 GPU = FOLDER / "gpu.json"
 """Written by benchmarks/gpu.py on a GPU, and copied here; missing until then."""
 TRAIN_PAIRS = 8_000
@@ -303,6 +305,18 @@ def runs_by_first_steps() -> dict[str, Any]:
     "losses" and "own_shares" have some runs step by step, a list for each seed.
     """
     return json.loads(FIRST_STEPS.read_text(encoding="utf-8"))
+
+
+def runs_of_stacks() -> list[dict[str, Any]]:
+    """Return translators of two stacks, and of one that reads ahead or is causal.
+
+    Each run has its "kind", "seed" and "commit", the parameters "in_layers", the share
+    of unseen toy sentences that are "right" word for word, and their "bleu". By whose
+    vectors came from another sentence, "transplants" says how often the article
+    followed, and of how many pairs: those "before" the noun, the "noun", "both", or the
+    "rest".
+    """
+    return json.loads(STACKS.read_text(encoding="utf-8"))["runs"]
 
 
 def _stored(kind: str, name: str) -> Any:

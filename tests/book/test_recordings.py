@@ -2,12 +2,13 @@
 
 import json
 import re
-from itertools import combinations, groupby, islice, pairwise
+from itertools import combinations, groupby, islice, pairwise, product
 from statistics import median
 
 import pytest
 import torch
 from safetensors import safe_open
+from torch import nn
 from torch.nn import functional as F
 from unchecked import unchecked
 
@@ -20,6 +21,7 @@ from results import (
     pad_loss,
     recall,
     second_core,
+    stacks,
     tied_rows,
     without_smoothing,
 )
@@ -681,3 +683,62 @@ def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
     others = torch.cat([ids[:, :4], ids[:, 5:8]], dim=1)
     assert others.min() >= recall.KEYS > answers.max()
     assert others.max() < recall.QUESTION
+
+
+def random_ids(number: int, length: int, vocab_size: int) -> torch.Tensor:
+    return torch.randint(EOS + 1, vocab_size, (number, length))
+
+
+@pytest.mark.parametrize("kind", stacks.KINDS)
+def test_a_target_reads_what_is_given_for_the_source(kind):
+    model = stacks.build(kind, 50).eval()
+    src, other, tgt = (random_ids(2, length, 50) for length in (7, 7, 4))
+    src[0, 5:] = PAD
+    own = model.hidden(src, tgt)
+    torch.testing.assert_close(own, model.hidden(src, tgt, model.read(src)))
+    assert not torch.allclose(own, model.hidden(src, tgt, model.read(other)))
+
+
+@pytest.mark.parametrize("kind", stacks.KINDS)
+def test_only_the_causal_stack_does_not_read_ahead(kind):
+    model = stacks.build(kind, 50).eval()
+    src = random_ids(1, 7, 50)
+    other = src.clone()
+    other[:, 4] += 1
+    pairs = zip(model.read(src), model.read(other), strict=True)
+    moved = [(one - two).abs().amax((0, 2)) > 1e-6 for one, two in pairs]
+    assert any(of[:4].any() for of in moved) == (kind != stacks.CAUSAL)
+    assert all(of[4] for of in moved)
+
+
+def test_a_token_meets_as_many_weights_in_one_stack_as_in_two():
+    d, layers = stacks.WIDTH, stacks.LAYERS
+    two, one = (stacks.build(kind, 50) for kind in stacks.KINDS[:2])
+
+    def weights(part: nn.Module) -> int:
+        return sum(p.numel() for p in part.parameters() if p.dim() > 1)
+
+    per_token = weights(one.encoder.layers)
+    assert per_token == 14 * d**2 * layers
+    kept = 2 * d**2 * layers  # keys and values of the memory: work of a source token
+    assert weights(two.encoder.layers) + kept == per_token
+    assert weights(two.decoder.layers) - kept == per_token
+
+
+def test_stacks_were_trained_with_each_seed():
+    runs = recordings.runs_of_stacks()
+    made = [(one["kind"], one["seed"]) for one in runs]
+    assert made == [*product(stacks.KINDS, stacks.SEEDS)]
+    for one in runs:
+        parameters = stacks.build(one["kind"], 50).parameters()
+        in_layers = sum(p.numel() for p in parameters) - 50 * stacks.WIDTH
+        assert one["in_layers"] == in_layers
+        assert 50 < one["bleu"] < 100
+        assert 0.3 < one["right"] < 1
+
+
+def test_a_causal_stack_cannot_carry_the_article_before_the_noun():
+    runs = recordings.runs_of_stacks()
+    causal = [one["transplants"] for one in runs if one["kind"] == stacks.CAUSAL]
+    assert {moved["before"][0] for moved in causal} == {0}
+    assert all(moved["noun"] == moved["both"] for moved in causal)
