@@ -125,8 +125,7 @@ def encoders_without_sums() -> dict[str, dict[str, Any]]:
 def sureness() -> dict[str, Any]:
     """Return perplexity and accuracy of a translator that is more or less sure.
 
-    "divided" has them by what its scores were divided by, "trained_on" by ε, one for
-    each seed, after some more steps from the same weights. "smoothing" has the BLEU
+    "divided" has them by what its scores were divided by. "smoothing" has the BLEU
     that ε = 0.1 gains on 0 in our runs of Table 3, and its 95 % interval over other
     captions; the commit beside them is that of this part.
     """

@@ -100,15 +100,31 @@ def test_divided_scores_change_how_sure_a_model_is_and_no_choice():
     assert sureness(model, [batch])["top"] < found[1.0]["top"]
 
 
-def test_a_smoothed_translator_is_less_sure_and_about_as_often_right():
-    stored = recordings.sureness()
-    assert [*stored["divided"]] == [str(by) for by in DIVISORS]
-    assert stored["divided"]["1.5"]["perplexity"] > 10
-    plain, smoothed = stored["trained_on"].values()
-    assert len(plain) == len(smoothed)
-    for one, other in zip(plain, smoothed, strict=True):
-        assert one["above_99"] > 10 * other["above_99"]
-        assert abs(one["accuracy"] - other["accuracy"]) < 0.005
+def test_a_surer_translator_has_a_worse_perplexity_and_the_same_greedy_outputs():
+    stored = recordings.sureness()["divided"]
+    assert [*stored] == [str(by) for by in DIVISORS]
+    as_trained = stored["1.0"]
+    assert abs(as_trained["top"] - as_trained["accuracy"]) < 0.02
+    for by, found in stored.items():
+        assert found["accuracy"] == as_trained["accuracy"]
+        assert found["greedy_bleu"] == as_trained["greedy_bleu"]
+        assert found["perplexity"] > as_trained["perplexity"] * 1.05 or by == "1.0"
+    assert stored["0.8"]["beam_bleu"] > as_trained["beam_bleu"] - 0.1
+
+
+def test_tiny_translators_with_smoothing_are_less_sure_and_as_often_right():
+    runs = recordings.runs_by_smoothing()["runs"]
+    each = [(run["seed"], run["smoothing"]) for run in runs]
+    assert each == [*product(smoothing.SEEDS, smoothing.SMOOTHINGS)]
+    for without, smoothed in zip(runs[::2], runs[1::2], strict=True):
+        assert without["temperature"] > 1 > smoothed["temperature"]
+        plain, timid = without["undivided"], smoothed["undivided"]
+        assert plain["top"] > timid["top"] + 0.03
+        assert timid["perplexity"] > plain["perplexity"]
+        assert abs(plain["accuracy"] - timid["accuracy"]) < 0.02
+        for run in (without, smoothed):
+            assert run["divided"]["perplexity"] < run["undivided"]["perplexity"]
+            assert run["divided"]["accuracy"] == run["undivided"]["accuracy"]
 
 
 def test_what_smoothing_gains_is_what_the_stored_runs_gain_and_may_be_nothing():
