@@ -43,7 +43,7 @@ from transformer_lite_book.recordings import SMOOTHING
 CORPUS, ROW = "multi30k_en_de_1000", "table_3/base-1"
 """The row's recipe is the one that is changed."""
 SPLIT, CALIBRATED_ON = "test_2016_flickr", "valid"
-SEEDS, SMOOTHINGS = (1, 2, 3), (0.0, 0.1)
+SEEDS, SMOOTHINGS = (1, 2, 3, 4, 5), (0.0, 0.1)
 LONGEST, TRAIN_PAIRS = 10, 5_000
 """Words of a caption in either language, and the first pairs of the training set."""
 MODEL = {"num_layers": 1, "d_model": 64, "d_ff": 256, "num_heads": 4, "dropout": 0.0}
@@ -115,10 +115,14 @@ def test_captions(corpus: PreparedCorpus) -> Pairs:
 
 
 def make_one(seed: int, smoothing: float, at: str) -> dict[str, Any]:
-    """Train a model unless it is trained, and return what it scores and writes."""
+    """Train a model unless it is trained, and return what it scores and writes.
+
+    Args:
+        at: The commit at which it is trained.
+    """
     path = FOLDER / f"{smoothing:g}-{seed}.json"
-    if path.exists() and (made := read_json(path))["commit"] == at:
-        return made
+    if path.exists():
+        return read_json(path)
     folder = path.with_suffix("")
     corpus, run = PreparedCorpus(DATA), RunFolder(folder)
     with only_short():
@@ -207,10 +211,8 @@ def main(*chosen: str) -> None:
     result |= {"calibrated_on": CALIBRATED_ON, "pairs": len(references)}
     result |= {"beam_size": recipe.search.beam_size, "alpha": recipe.search.alpha}
     result |= {"sets": DRAWN_SETS, "gains": gains(runs, references)}
-    left_out = ("outputs", "commit")
     result["runs"] = [
-        {key: value for key, value in run.items() if key not in left_out}
-        for run in runs
+        {key: value for key, value in run.items() if key != "outputs"} for run in runs
     ]
     write_json(SMOOTHING, result)
     print(result["gains"])
