@@ -43,7 +43,7 @@ LIKELIEST = FOLDER / "likeliest.json"
 """Written by results/likeliest.py."""
 SURENESS = FOLDER / "sureness.json"
 """Written by results/sureness.py."""
-SMOOTHING = FOLDER / "smoothing.json"
+SMOOTHED = FOLDER / "smoothing.json"
 """Written by results/smoothing.py."""
 WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
@@ -140,7 +140,7 @@ def runs_by_smoothing() -> dict[str, Any]:
     its scores "divided" by that. "gains" has mean gains of BLEU, each with its 95 %
     interval over other captions.
     """
-    return json.loads(SMOOTHING.read_text(encoding="utf-8"))
+    return json.loads(SMOOTHED.read_text(encoding="utf-8"))
 
 
 def runs_that_differ() -> dict[str, Any]:
