@@ -1,15 +1,13 @@
 """Make a trained translator more or less sure, and count what it still gets right.
 
-Once its scores are divided by a number, which changes no greedy choice. And once it is
-trained on from the same weights, on the same batches, with and without label smoothing.
-Last, how far the BLEU that smoothing gains in Table 3 depends on the captions.
+Its scores are divided by a number, which changes no greedy choice. And how far the BLEU
+that smoothing gains in Table 3 depends on the captions.
 
 python -m results.sureness
 python -m results.sureness smoothing  # only the last part; the others stay
 """
 
 import math
-import random
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from results.interventions import GREEDY, german_bleu, pairs_of, train_on
+from results.interventions import GREEDY, german_bleu, pairs_of
 from results.provenance import ROOT, conditions, require_clean
 from results.storage import read_json, read_lines, write_json
 from transformer_lite import Translator
@@ -31,28 +29,22 @@ from transformer_lite.tokenizer import PAD
 from transformer_lite_book.recordings import SURENESS
 
 MODEL, CORPUS, SPLIT = "multi30k_en_de", "multi30k", "valid"
-TRAIN_PAIRS, VALID_PAIRS = 29_000, 1_014
+VALID_PAIRS = 1_014
 DIVISORS = (0.5, 0.8, 1.0, 1.5)
 """What all scores are divided by, before the softmax."""
 BEAM = SearchConfig(beam_size=4)
-STEPS, PAIRS_OF_STEP, RATE = 120, 32, 5e-4
-"""How the model is trained on; the rate falls from RATE to 0."""
-SMOOTHINGS, SEEDS = (0.0, 0.1), (1, 2)
+SEEDS = (1, 2)
 DRAWN_SETS = 2_000
 """How many test sets are drawn from the captions."""
 
 
-def batches(
-    tokenizer: Any, split: str, chosen: Sequence[int], size: int
-) -> Iterator[Batch]:
-    """Yield these pairs of a split in batches of about equal length."""
-    pairs = zip(*pairs_of(CORPUS, split, TRAIN_PAIRS), strict=True)
+def batches(tokenizer: Any, size: int) -> Iterator[Batch]:
+    """Yield the pairs of the split in batches of about equal length."""
+    pairs = zip(*pairs_of(CORPUS, SPLIT, VALID_PAIRS), strict=True)
     ids = [[tokenizer.encode(text) for text in pair] for pair in pairs]
-    by_length = sorted(chosen, key=lambda place: len(ids[place][1]))
-    for first in range(0, len(by_length), size):
-        sources, targets = zip(
-            *(ids[place] for place in by_length[first : first + size]), strict=True
-        )
+    ids.sort(key=lambda pair: len(pair[1]))
+    for first in range(0, len(ids), size):
+        sources, targets = zip(*ids[first : first + size], strict=True)
         yield Batch.from_ids(sources, targets)
 
 
@@ -140,15 +132,14 @@ def gain_again() -> None:
 
 
 def main() -> None:
-    """Divide the scores, train on, draw test sets, and write down what each gives."""
+    """Divide the scores, draw test sets, and write down what each gives."""
     translator = Translator.load(MODEL, device="cpu")
     model, tokenizer = translator.model, translator.tokenizer
     sources, references = pairs_of(CORPUS, SPLIT, VALID_PAIRS)
-    valid = list(batches(tokenizer, SPLIT, range(VALID_PAIRS), 64))
+    valid = list(batches(tokenizer, 64))
     result: dict[str, Any] = {"model": MODEL, "split": SPLIT, "pairs": VALID_PAIRS}
-    result |= {"steps": STEPS, "pairs_of_step": PAIRS_OF_STEP, "rate": RATE}
     result |= {"commit": require_clean(), **conditions()}
-    result |= {"divided": {}, "trained_on": {}}
+    result["divided"] = {}
     for by in DIVISORS:
         with divided(model, by):
             found = sureness(model, valid)
@@ -158,19 +149,6 @@ def main() -> None:
         result["divided"][str(by)] = found
         print(by, found, flush=True)
         write_json(SURENESS, result)
-    start = {name: value.clone() for name, value in model.state_dict().items()}
-    for seed in SEEDS:
-        chosen = random.Random(seed).sample(range(TRAIN_PAIRS), STEPS * PAIRS_OF_STEP)
-        train = list(batches(tokenizer, "train", chosen, PAIRS_OF_STEP))
-        random.Random(seed).shuffle(train)
-        rates = [RATE * (1 - step / STEPS) for step in range(STEPS)]
-        for smoothing in SMOOTHINGS:
-            model.load_state_dict(start)
-            train_on(model, train, smoothing, rates, seed)
-            runs = result["trained_on"].setdefault(str(smoothing), [])
-            runs.append(sureness(model, valid))
-            print(seed, smoothing, runs[-1], flush=True)
-            write_json(SURENESS, result)
     result["smoothing"] = gain_of_smoothing()
     write_json(SURENESS, result)
 

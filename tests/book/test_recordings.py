@@ -21,6 +21,7 @@ from results import (
     pad_loss,
     recall,
     second_core,
+    smoothing,
     stacks,
     tied_rows,
     without_smoothing,
@@ -32,7 +33,9 @@ from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.sureness import DIVISORS, divided, sureness
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
+from transformer_lite.batching import Sequences
 from transformer_lite.config import BASE, BIG
+from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.toy import NOUNS
 from transformer_lite.embeddings import sinusoidal_encoding
 from transformer_lite.model import Transformer
@@ -104,15 +107,31 @@ def test_divided_scores_change_how_sure_a_model_is_and_no_choice():
     assert sureness(model, [batch])["top"] < found[1.0]["top"]
 
 
-def test_a_smoothed_translator_is_less_sure_and_about_as_often_right():
-    stored = recordings.sureness()
-    assert [*stored["divided"]] == [str(by) for by in DIVISORS]
-    assert stored["divided"]["1.5"]["perplexity"] > 10
-    plain, smoothed = stored["trained_on"].values()
-    assert len(plain) == len(smoothed)
-    for one, other in zip(plain, smoothed, strict=True):
-        assert one["above_99"] > 10 * other["above_99"]
-        assert abs(one["accuracy"] - other["accuracy"]) < 0.005
+def test_a_surer_translator_has_a_worse_perplexity_and_the_same_greedy_outputs():
+    stored = recordings.sureness()["divided"]
+    assert [*stored] == [str(by) for by in DIVISORS]
+    as_trained = stored["1.0"]
+    assert abs(as_trained["top"] - as_trained["accuracy"]) < 0.02
+    for by, found in stored.items():
+        assert found["accuracy"] == as_trained["accuracy"]
+        assert found["greedy_bleu"] == as_trained["greedy_bleu"]
+        assert found["perplexity"] > as_trained["perplexity"] * 1.05 or by == "1.0"
+    assert stored["0.8"]["beam_bleu"] > as_trained["beam_bleu"] - 0.1
+
+
+def test_tiny_translators_with_smoothing_are_less_sure_and_as_often_right():
+    runs = recordings.runs_by_smoothing()["runs"]
+    each = [(run["seed"], run["smoothing"]) for run in runs]
+    assert each == [*product(smoothing.SEEDS, smoothing.SMOOTHINGS)]
+    for without, smoothed in zip(runs[::2], runs[1::2], strict=True):
+        assert without["temperature"] > 1 > smoothed["temperature"]
+        plain, timid = without["undivided"], smoothed["undivided"]
+        assert plain["top"] > timid["top"] + 0.03
+        assert timid["perplexity"] > plain["perplexity"]
+        assert abs(plain["accuracy"] - timid["accuracy"]) < 0.02
+        for run in (without, smoothed):
+            assert run["divided"]["perplexity"] < run["undivided"]["perplexity"]
+            assert run["divided"]["accuracy"] == run["undivided"]["accuracy"]
 
 
 def test_what_smoothing_gains_is_what_the_stored_runs_gain_and_may_be_nothing():
@@ -126,6 +145,56 @@ def test_what_smoothing_gains_is_what_the_stored_runs_gain_and_may_be_nothing():
     assert stored["gain"] == pytest.approx(gain, abs=0.01)
     low, high = stored["interval"]
     assert low < 0 < stored["gain"] < high
+
+
+def test_the_best_temperature_has_the_lowest_perplexity_on_its_batches():
+    model = next(iter(toy_models().values()))
+    batch = toy_batch([*islice(pronoun_pairs(), 20)], toy_words())
+    best = smoothing.best_temperature(model, [batch])
+    found = {}
+    for by in (0.7, best, 1.5):
+        with divided(model, by):
+            found[by] = sureness(model, [batch])["perplexity"]
+    assert found[best] == min(found.values())
+
+
+def test_a_corpus_of_short_captions_has_no_long_one(monkeypatch):
+    texts = ["a b", "a b c", "a"], ["b", "b", "b c d"]
+    sides = tuple(Sequences.from_lists([[5, 6], [7, 8, 9], [4]]) for _ in texts)
+    monkeypatch.setattr(PreparedCorpus, "ids", lambda *_: sides)
+    monkeypatch.setattr(PreparedCorpus, "text", lambda *_: texts)
+    monkeypatch.setattr(smoothing, "TRAIN_PAIRS", 1)
+    corpus = object.__new__(PreparedCorpus)
+    for longest, split, lengths in ((2, "valid", [2]), (3, "train", [2])):
+        monkeypatch.setattr(smoothing, "LONGEST", longest)
+        with smoothing.only_short():
+            assert [[*map(len, side)] for side in corpus.ids(split)] == [lengths] * 2
+    assert [len(side) for side in corpus.ids("train")] == [3, 3]
+
+
+def test_a_gain_of_bleu_is_that_of_the_scores_and_lies_in_its_interval(monkeypatch):
+    monkeypatch.setattr(smoothing, "DRAWN_SETS", 20)
+    references = ["ein Hund läuft am Strand .", "eine Frau liest im Park ein Buch ."]
+    worse = ["ein Hund läuft am See .", "eine Frau liest ein Buch ."]
+    runs = [
+        {
+            "seed": seed,
+            "smoothing": epsilon,
+            "outputs": {
+                "greedy": references if epsilon else worse,
+                "undivided": worse,
+                "divided": worse,
+            },
+        }
+        for seed, epsilon in product(smoothing.SEEDS, smoothing.SMOOTHINGS)
+    ]
+    found = smoothing.gains(runs, references)
+    lost = 100 - smoothing.german_bleu(worse, references)
+    assert found["smoothing, greedy"]["gain"] == pytest.approx(lost, abs=0.01)
+    low, high = found["smoothing, greedy"]["interval"]
+    assert low < lost < high
+    nothing = {"gain": 0, "interval": [0, 0]}
+    assert [found[name] for name in [*found][1:]] == [nothing] * 4
 
 
 @pytest.mark.parametrize("way", WAYS)
