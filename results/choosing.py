@@ -5,9 +5,11 @@ colours, and the answer is the word without its colour. Self-attention can choos
 plain average reaches all words, too, but its weights are equal. After the layer comes
 the output matrix, alone or after a ReLU layer, which can multiply what it has read.
 
-python -m results.choosing
+python -m results.choosing 0.01
+python -m results.choosing 0.003 "ReLU layer"  # at this rate, networks with a ReLU layer
 """
 
+import sys
 from typing import Any
 
 import torch
@@ -15,14 +17,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from results.provenance import conditions, require_clean
-from results.storage import write_json
+from results.storage import read_json, write_json
 from transformer_lite.attention import scaled_dot_product_attention
 from transformer_lite_book.recordings import CHOOSING
 
 WORDS, NOISE, WIDTH = 8, 8, 32
 """Words in each colour, words of noise, and the width of the layer."""
 LENGTH, SEEDS = 32, range(1, 11)
-BATCH, TEST, RATE = 32, 1000, 1e-2
+BATCH, TEST = 32, 1000
 STEPS = {2: 800, 8: 1600}
 """By the number of colours."""
 
@@ -97,7 +99,9 @@ def sentences(
     return ids, words.gather(1, asked)[:, 0], places.gather(1, asked)[:, 0], words
 
 
-def train(colours: int, name: str, after: str, seed: int) -> dict[str, float]:
+def train(
+    colours: int, name: str, after: str, seed: int, rate: float
+) -> dict[str, float]:
     """Train a network; return which shares of new answers are "right" and "other".
 
     "other" is one of the words that were not asked for. Of self-attention, it also
@@ -108,7 +112,7 @@ def train(colours: int, name: str, after: str, seed: int) -> dict[str, float]:
     embedding = nn.Embedding(colours * (WORDS + 1) + NOISE, WIDTH)
     layer = LAYERS[name]()
     network = nn.Sequential(embedding, layer, AFTER[after](), nn.Linear(WIDTH, WORDS))
-    adam = torch.optim.Adam(network.parameters(), RATE, fused=True)
+    adam = torch.optim.Adam(network.parameters(), rate, fused=True)
     for _ in range(STEPS[colours]):
         ids, answers, _, _ = sentences(BATCH, colours, random)
         loss = F.cross_entropy(network(ids), answers)
@@ -126,16 +130,22 @@ def train(colours: int, name: str, after: str, seed: int) -> dict[str, float]:
     return {name: round(of.float().mean().item(), 3) for name, of in found.items()}
 
 
-def main() -> None:
-    """Train all networks with all seeds, and write what they answer."""
+def main(rate: str, only: str = "") -> None:
+    """Train all networks, or those with `only` in their name, and add what they answer.
+
+    What was trained with other rates stays.
+    """
     torch.set_num_threads(1)
     result: dict[str, Any] = {"commit": require_clean(), **conditions(), "runs": {}}
-    for colours, name, after in RUNS:
-        runs = [train(colours, name, after, seed) for seed in SEEDS]
-        result["runs"][f"{colours} words: {name}{after}"] = runs
-        print(colours, name, after, runs, flush=True)
-    write_json(CHOOSING, result)
+    for colours, layer, after in reversed(RUNS):
+        name = f"{colours} words: {layer}{after}"
+        if only in name:
+            runs = [train(colours, layer, after, seed, float(rate)) for seed in SEEDS]
+            result["runs"][name] = runs
+            print(name, runs, flush=True)
+    stored = read_json(CHOOSING) if CHOOSING.exists() else {}
+    write_json(CHOOSING, stored | {rate: result})
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
