@@ -6,7 +6,7 @@ plain average reaches all words, too, but its weights are equal. After the layer
 the output matrix, alone or after a ReLU layer, which can multiply what it has read.
 
 python -m results.choosing 0.01
-python -m results.choosing 0.003 "ReLU layer"  # at this rate, networks with a ReLU layer
+python -m results.choosing 0.003 "ReLU layer"  # only networks with such a layer
 """
 
 import sys

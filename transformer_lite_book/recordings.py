@@ -214,13 +214,14 @@ def losses_by_input_factor() -> dict[str, Any]:
     return json.loads(INPUT_FACTOR.read_text(encoding="utf-8"))
 
 
-def answers_by_choosing() -> dict[str, list[dict[str, float]]]:
-    """Return, for each network and seed, what it answers when asked for a word.
+def answers_by_choosing() -> dict[float, dict[str, list[dict[str, float]]]]:
+    """Return by learning rate what each network and seed answers when asked for a word.
 
     "right" is the share of the words that were asked for, "other" that of other words
     at hand; "weight" is what self-attention gives, on average, to the word asked for.
     """
-    return json.loads(CHOOSING.read_text(encoding="utf-8"))["runs"]
+    by_rate = json.loads(CHOOSING.read_text(encoding="utf-8"))
+    return {float(rate): of["runs"] for rate, of in by_rate.items()}
 
 
 def neighbours_in_matrices() -> dict[str, Any]:
