@@ -189,7 +189,7 @@ def runs_without_smoothing() -> list[dict[str, Any]]:
     return json.loads(WITHOUT_SMOOTHING.read_text(encoding="utf-8"))["runs"]
 
 
-def steps_by_path() -> dict[float, dict[str, list[float]]]:
+def steps_by_path() -> dict[float, dict[str, list[int | float]]]:
     """Return after how many steps networks recall a word that is 12 words away.
 
     By learning rate and layer type, one number for each seed: infinity if a network has
