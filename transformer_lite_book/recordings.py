@@ -11,6 +11,7 @@ Tests: tests/book/test_recordings.py
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,8 +52,8 @@ SMOOTHED = FOLDER / "smoothing.json"
 """Written by results/smoothing.py."""
 WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
-RECALL = FOLDER / "recall.json"
-"""Written by results/recall.py."""
+PATHS = FOLDER / "paths.json"
+"""Written by results/paths.py."""
 INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
 SECOND_CORE = FOLDER / "second_core.json"
@@ -240,16 +241,20 @@ def runs_without_smoothing() -> list[dict[str, Any]]:
     return json.loads(WITHOUT_SMOOTHING.read_text(encoding="utf-8"))["runs"]
 
 
-def recall_runs() -> dict[str, Any]:
-    """Return how five layer types learned to recall a word some distance away.
+def steps_by_path() -> dict[float, dict[str, list[int | float]]]:
+    """Return after how many steps networks recall a word that is 12 words away.
 
-    "runs" has by layer type and distance, "near" by layer type for a near word in the
-    longest sentences, and "one_network" by distance for one ByteNet of four layers, one
-    entry for each seed: the steps until it had learned, or all of them, the share of
-    right answers then, the learning rate, and how many key words it "missed". In
-    "runs", a layer type ends with the first distance at which no seed has learned.
+    By learning rate and layer type, one number for each seed: infinity if a network has
+    not learned in the 400 steps that it had.
     """
-    return json.loads(RECALL.read_text(encoding="utf-8"))
+    runs = json.loads(PATHS.read_text(encoding="utf-8"))["runs"]
+    return {
+        float(rate): {
+            name: [math.inf if steps is None else steps for steps in of]
+            for name, of in by_name.items()
+        }
+        for rate, by_name in runs.items()
+    }
 
 
 def losses_by_input_factor() -> dict[str, Any]:
@@ -261,12 +266,14 @@ def losses_by_input_factor() -> dict[str, Any]:
     return json.loads(INPUT_FACTOR.read_text(encoding="utf-8"))
 
 
-def answers_by_choosing() -> dict[str, list[dict[str, float]]]:
-    """Return, for each seed of "plain average" and "self-attention", what it answers.
+def answers_by_choosing() -> dict[float, dict[str, list[dict[str, float]]]]:
+    """Return by learning rate what each network and seed answers when asked for a word.
 
-    "right" is the share of the words that were asked for, "other" that of the others.
+    "right" is the share of the words that were asked for, "other" that of other words
+    at hand; "weight" is what self-attention gives, on average, to the word asked for.
     """
-    return json.loads(CHOOSING.read_text(encoding="utf-8"))["runs"]
+    by_rate = json.loads(CHOOSING.read_text(encoding="utf-8"))
+    return {float(rate): of["runs"] for rate, of in by_rate.items()}
 
 
 def times_with_two_cores() -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
 """The stored trainings are whole, and their translators translate what is new."""
 
 import json
+import math
 import re
+import statistics
 from itertools import combinations, groupby, islice, pairwise, product
-from statistics import median
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from results import (
     first_steps,
     input_factor,
     pad_loss,
-    recall,
+    paths,
     second_core,
     smoothing,
     stacks,
@@ -466,40 +467,45 @@ def test_without_smoothing_the_empty_output_is_less_likely():
         assert without["empty_is_likelier"] < with_it["empty_is_likelier"]
 
 
-def test_recurrence_needs_more_steps_along_a_longer_path():
-    stored = recordings.recall_runs()
-    parts = list(stored["runs"].items())
-    parts += [(key, stored[key]) for key in ("near", "one_network", "default_start")]
-    for name, runs in parts:
-        for of in runs.values():
-            at_once = name in recall.ONE_OPERATION
-            assert len(of) == len(recall.MORE_SEEDS if at_once else recall.SEEDS)
-            for one in of:
-                has_learned = one["right"] >= stored["learned"]
-                assert has_learned or one["steps"] == stored["max_steps"]
-                assert not (has_learned and one["missed"])
-    for runs in stored["runs"].values():
-        for of in [*runs.values()][:-1]:  # a longer distance was tried
-            assert recall.has_learned(of)
-    assert [*map(int, stored["one_network"])] == [*range(1, recall.ONE_NETWORK + 1)]
-    steps = [
-        min(one["steps"] for one in of) for of in stored["runs"]["recurrence"].values()
-    ]
-    assert steps == sorted(steps)
+def test_more_convolutions_on_the_path_are_learned_later():
+    stored = recordings.steps_by_path()
+    assert [*stored] == [*paths.RATES]
+    for runs in stored.values():
+        assert [*runs] == [*paths.LAYERS]
+        assert {len(of) for of in runs.values()} == {len(paths.SEEDS)}
+        by_number = [statistics.median(of) for of in [*runs.values()][1:5]]
+        assert by_number == sorted(by_number)
+        assert min(runs["ConvS2S"]) == math.inf
+    for shorter, longer in pairwise([*stored[paths.RATES[0]].values()][1:5]):
+        assert max(shorter) <= min(longer)
 
 
-def test_convolutions_start_as_he_et_al_propose_but_for_the_control():
+def test_the_gaps_decide_how_many_convolutions_the_path_passes():
+    fewest = [min(paths.convolutions_passed(gaps)) for gaps in paths.GAPS]
+    assert fewest == [1, 2, 3, 4]
+    networks = [build() for name, build in paths.LAYERS.items() if "gaps" in name]
+    sizes = {sum(p.numel() for p in network.parameters()) for network in networks}
+    assert len(sizes) == 1
     torch.manual_seed(0)
-    he, default = (
-        build(31).layers[0]
-        for build in (recall.LAYERS["ConvS2S"], recall.OTHER_STARTS["default_start"])
-    )
-    inputs = 5 * recall.WIDTH
-    assert he.weight.std().item() == pytest.approx((2 / inputs) ** 0.5, rel=0.05)
-    assert default.weight.std().item() == pytest.approx(
-        (1 / 3 / inputs) ** 0.5, rel=0.05
-    )
-    assert not he.bias.any()
+    for gaps, network in zip(paths.GAPS, networks, strict=True):
+        assert [layer.dilation for layer in network.layers] == [(gap,) for gap in gaps]
+        x = torch.randn(1, paths.LENGTH, paths.WIDTH, requires_grad=True)
+        (gradient,) = torch.autograd.grad(network(x)[0, -1].sum(), x)
+        assert gradient[0, -1 - paths.DISTANCE].any()
+
+
+def test_when_a_network_has_learned_is_noted(monkeypatch):
+    monkeypatch.setattr(paths, "STEPS", 60)
+    assert paths.train("gaps 1, 2, 4, 12", 1, 3e-3) in range(5, 61, 5)
+    assert paths.train("ConvS2S", 1, 3e-3) is None
+
+
+def test_convolutions_start_as_he_et_al_propose():
+    torch.manual_seed(0)
+    layer = paths.LAYERS["ConvS2S"]().layers[0]
+    inputs = 5 * paths.WIDTH
+    assert layer.weight.std().item() == pytest.approx((2 / inputs) ** 0.5, rel=0.05)
+    assert not layer.bias.any()
 
 
 def test_appended_positions_have_channels_of_their_own():
@@ -537,30 +543,6 @@ def test_what_is_to_be_translated_was_not_trained_on():
     assert not [pair for pair in appending.training_pairs(200) if pair in tests]
 
 
-def test_a_part_that_is_not_tried_is_named(tmp_path, monkeypatch, capsys):
-    with pytest.raises(SystemExit, match="no part ByteNet/8; there are recurrence/3,"):
-        recall.main("ByteNet/7", "ByteNet/8")
-    stored = tmp_path / "recall.json"
-    tried = []
-
-    def trainings(name, of):
-        tried.append((name, of))
-        return {of: [{"right": 0.1 if of == "7" else 1.0}]}
-
-    monkeypatch.setattr(recall, "RECALL", stored)
-    monkeypatch.setattr(recall, "require_clean", lambda: "a")
-    monkeypatch.setattr(recall, "trainings", trainings)
-    parts = ["ByteNet/3", "ByteNet/7", "ByteNet/15", "ByteNet/near"]
-    recall.main(*parts)
-    assert tried == [("ByteNet", of) for of in ("3", "7", "near")]
-    assert "ByteNet/15 is not tried" in capsys.readouterr().out
-    recall.main("ByteNet/3")  # a shorter distance may be tried again
-    assert tried[-1] == ("ByteNet", "3")
-    found = json.loads(stored.read_text())
-    assert [*found["runs"]["ByteNet"]] == ["3", "7"]
-    assert [*found["near"]] == ["ByteNet"]
-
-
 def test_longer_positions_delay_learning_with_and_without_the_factor():
     stored = recordings.losses_by_input_factor()
     number = input_factor.STEPS // input_factor.EVERY + 1
@@ -587,29 +569,40 @@ def test_each_kind_changes_embeddings_and_positions_as_named(kind):
     assert first.norm().item() == pytest.approx(positions * 32**0.5)
 
 
-def test_a_sentence_to_choose_from_has_both_colours_once():
+@pytest.mark.parametrize("colours", [2, 8])
+def test_a_sentence_to_choose_from_has_each_colour_once(colours):
     random = torch.Generator().manual_seed(0)
-    ids, answers, others = choosing.sentences(50, random)
+    ids, answers, places, words = choosing.sentences(50, colours, random)
     assert ids.shape == (50, choosing.LENGTH)
-    red, blue = (
-        ((ids >= low) & (ids < low + choosing.WORDS)) for low in (0, choosing.WORDS)
-    )
-    assert (red.sum(1) == 1).all()
-    assert (blue.sum(1) == 1).all()
-    asks_for_blue = ids[:, -1] - choosing.QUESTION
-    assert set(asks_for_blue.tolist()) == {0, 1}
-    of_colour = torch.where(asks_for_blue == 1, ids[blue] - choosing.WORDS, ids[red])
-    assert (answers == of_colour).all()
-    assert (answers != others).all()
+    assert words.shape == (50, colours)
+    for colour in range(colours):
+        low = colour * choosing.WORDS
+        is_it = (ids >= low) & (ids < low + choosing.WORDS)
+        assert (is_it.sum(1) == 1).all()
+        assert (ids[is_it] - low == words[:, colour]).all()
+    assert all(len({*row}) == colours for row in words.tolist())
+    asked = ids[:, -1] - colours * choosing.WORDS - choosing.NOISE
+    assert {*asked.tolist()} == {*range(colours)}
+    assert (answers == words[torch.arange(50), asked]).all()
+    found = ids[torch.arange(50), places]
+    assert (found == answers + asked * choosing.WORDS).all()
 
 
-def test_only_the_layer_that_chooses_answers():
-    runs = recordings.answers_by_choosing()
-    assert [len(of) for of in runs.values()] == [len(choosing.SEEDS)] * 2
-    average, attention = ([one["right"] for one in of] for of in runs.values())
-    assert max(average) < 0.6
-    assert min(attention) > 0.7
-    assert max(one["other"] for one in runs["self-attention"]) < 0.05
+def test_a_relu_layer_chooses_from_an_average():
+    stored = recordings.answers_by_choosing()
+    fast, slow = stored[0.01], stored[0.003]
+    names = {f"{number} words: {name}{after}" for number, name, after in choosing.RUNS}
+    assert {*fast} == names
+    assert {*slow} == {name for name in names if "ReLU" in name}
+    for runs in (*fast.values(), *slow.values()):
+        assert len(runs) == len(choosing.SEEDS)
+    assert max(one["right"] for one in fast["2 words: plain average"]) < 0.6
+    alone = fast["2 words: self-attention"]
+    assert min(one["right"] for one in alone) > 0.7
+    assert min(one["weight"] for one in alone) > 0.5  # equal weights would be 1 / 32
+    for runs in (fast, slow):
+        average = runs["2 words: plain average, ReLU layer"]
+        assert min(one["right"] for one in average) > 0.9
 
 
 @pytest.mark.parametrize("name", ["all at once", "one by one"])
@@ -636,7 +629,7 @@ def test_a_second_core_needs_words_that_do_not_wait():
     for timed in recordings.times_with_two_cores():
         assert len(timed["one"]) == len(timed["two"]) == second_core.TURNS
         names = ("layer", "width", "words", "sentences", "shared")
-        gain = median(timed["one"]) / median(timed["two"])
+        gain = statistics.median(timed["one"]) / statistics.median(timed["two"])
         gains[tuple(timed[name] for name in names)] = gain
     for width in second_core.WIDTHS:
         words = "one by one", width, *second_core.LONG, second_core.WORDS
@@ -735,23 +728,23 @@ def test_one_matrix_and_three_are_told_apart():
 
 
 def test_the_plain_average_is_the_self_attention_with_equal_weights():
-    average, attention = recall.PlainAverage(), recall.SelfAttention()
-    query, _, value = attention.parts
-    value.load_state_dict(average.value.state_dict())
-    query.weight.data.zero_()
-    query.bias.data.zero_()  # so that all scores are 0
-    x = torch.randn(3, 5, recall.WIDTH)
+    average, attention = choosing.PlainAverage(), choosing.SelfAttention()
+    attention.value.load_state_dict(average.value.state_dict())
+    attention.query.weight.data.zero_()
+    attention.query.bias.data.zero_()  # so that all scores are 0
+    x = torch.randn(3, 5, choosing.WIDTH)
     torch.testing.assert_close(average(x), attention(x))
 
 
 def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
     random = torch.Generator().manual_seed(0)
-    ids, answers = recall.sentences(50, 9, 4, random)
-    assert (ids[:, -5] == answers).all()
-    assert (ids[:, -1] == recall.QUESTION).all()
-    others = torch.cat([ids[:, :4], ids[:, 5:8]], dim=1)
-    assert others.min() >= recall.KEYS > answers.max()
-    assert others.max() < recall.QUESTION
+    ids, answers = paths.sentences(50, random)
+    place = paths.LENGTH - 1 - paths.DISTANCE
+    assert (ids[:, place] == answers).all()
+    assert (ids[:, -1] == paths.QUESTION).all()
+    others = torch.cat([ids[:, :place], ids[:, place + 1 : -1]], dim=1)
+    assert others.min() >= paths.KEYS > answers.max()
+    assert others.max() < paths.QUESTION
 
 
 def random_ids(number: int, length: int, vocab_size: int) -> torch.Tensor:

@@ -1,0 +1,148 @@
+"""Train networks to recall a word 12 words away, over paths of different length.
+
+A sentence is noise, a key word, noise, and a question; the answer is the key word. Four
+ByteNets have equally many layers and parameters. They differ in the gaps of their
+convolutions, so that the way from key word to question passes one, two, three or four
+of them. The convolutions start as He et al. (2015) propose.
+
+python -m results.paths
+"""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from results.provenance import conditions, require_clean
+from results.storage import write_json
+from transformer_lite.attention import scaled_dot_product_attention
+from transformer_lite_book.recordings import PATHS
+
+KEYS, NOISE, WIDTH = 8, 8, 32
+"""Different key words, different words of noise, and the width of all layers."""
+QUESTION = KEYS + NOISE
+LENGTH, DISTANCE = 16, 12
+SEEDS, RATES = range(1, 11), (3e-3, 1e-2)
+STEPS, EVERY, BATCH, TEST = 400, 5, 32, 200
+LEARNED = 0.95
+
+
+class Convolutions(nn.Module):
+    """Convolutions, each with a residual connection."""
+
+    def __init__(self, shapes: list[tuple[int, int]]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Conv1d(WIDTH, WIDTH, width, padding=gap * (width // 2), dilation=gap)
+            for width, gap in shapes
+        )
+        for layer in self.layers:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a vector for each word."""
+        x = x.mT
+        for layer in self.layers:
+            x = x + F.relu(layer(x))
+        return x.mT
+
+
+class Recurrence(nn.GRU):
+    """A GRU that returns its states."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a state for each word."""
+        return super().forward(x)[0]
+
+
+class SelfAttention(nn.Module):
+    """One head, with a residual connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a vector for each word."""
+        query, key, value = (part(x) for part in self.parts)
+        return x + scaled_dot_product_attention(query, key, value)[0]
+
+
+GAPS = [(1, 2, 4, 12), (1, 2, 4, 8), (1, 2, 3, 8), (1, 2, 3, 6)]
+"""12 is one gap; 8 + 4; 8 + 3 + 1; or 6 + 3 + 2 + 1."""
+LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "self-attention": SelfAttention,
+    **{
+        f"gaps {', '.join(map(str, gaps))}": lambda gaps=gaps: Convolutions(
+            [(3, gap) for gap in gaps]
+        )
+        for gaps in GAPS
+    },
+    "ConvS2S": lambda: Convolutions([(5, 1)] * (DISTANCE // 2)),
+    "recurrence": lambda: Recurrence(WIDTH, WIDTH, batch_first=True),
+}
+
+
+def convolutions_passed(gaps: tuple[int, ...]) -> list[int]:
+    """Return how many convolutions each route from key word to question passes."""
+    found = []
+    for moves in product((-1, 0, 1), repeat=len(gaps)):  # back, stay, forward
+        place, inside = LENGTH - 1 - DISTANCE, True
+        for gap, move in zip(gaps, moves, strict=True):
+            place += gap * move
+            inside = inside and 0 <= place < LENGTH
+        if inside and place == LENGTH - 1:
+            found.append(sum(map(abs, moves)))
+    return found
+
+
+def sentences(number: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return sentences that end in the question, (number, length), and answers."""
+    ids = torch.randint(KEYS, QUESTION, (number, LENGTH), generator=random)
+    answers = torch.randint(0, KEYS, (number,), generator=random)
+    ids[:, -1 - DISTANCE], ids[:, -1] = answers, QUESTION
+    return ids, answers
+
+
+def train(name: str, seed: int, rate: float) -> int | None:
+    """Return after how many steps a network has learned, or None."""
+    torch.manual_seed(seed)
+    random = torch.Generator().manual_seed(seed)
+    network = nn.Sequential(
+        nn.Embedding(QUESTION + 1, WIDTH), LAYERS[name](), nn.Linear(WIDTH, KEYS)
+    )
+    adam = torch.optim.Adam(network.parameters(), rate, fused=True)
+    for step in range(1, STEPS + 1):
+        ids, answers = sentences(BATCH, random)
+        loss = F.cross_entropy(network(ids)[:, -1], answers)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        if step % EVERY == 0:
+            with torch.no_grad():
+                ids, answers = sentences(TEST, random)
+                hits = network(ids)[:, -1].argmax(-1) == answers
+            if hits.float().mean().item() >= LEARNED:
+                return step
+    return None
+
+
+def main() -> None:
+    """Train all networks with all rates and seeds, and write when each has learned."""
+    torch.set_num_threads(1)
+    result: dict[str, Any] = {"commit": require_clean(), **conditions()}
+    result |= {"max_steps": STEPS, "runs": {}}
+    for rate in RATES:
+        runs = result["runs"][str(rate)] = {}
+        for name in LAYERS:
+            runs[name] = [train(name, seed, rate) for seed in SEEDS]
+            print(rate, name, runs[name], flush=True)
+    write_json(PATHS, result)
+
+
+if __name__ == "__main__":
+    main()
