@@ -1,23 +1,20 @@
 """Train small translators with and without label smoothing, and compare them.
 
-The recipe is that of a row of Table 3 in small. Each pair has the same seed: the same
-initial weights and the same batches. A trained model's scores are also divided by the temperature at
-which its perplexity on the validation captions is lowest. What is counted is counted on
-the test captions.
+The recipe is that of a row of our small Table 3. Each pair has the same seed: the same
+initial weights and the same batches. A trained model's scores are also divided by the
+temperature at which its perplexity on the validation captions is lowest. What is
+counted is counted on the test captions.
 
 python -m results.smoothing 1 0.1  # one training: its seed, its smoothing
 python -m results.smoothing        # those that are missing, and the file of all
 """
 
-import math
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -27,6 +24,7 @@ from results.make import prepare
 from results.provenance import conditions, require_clean
 from results.runs import ROWS
 from results.storage import read_json, write_json
+from results.sureness import divided, sureness
 from transformer_lite.batching import Batch, fixed_batches
 from transformer_lite.config import Recipe
 from transformer_lite.data.store import PreparedCorpus
@@ -37,62 +35,26 @@ from transformer_lite.runs.folder import RunFolder
 from transformer_lite.runs.weights import load_weights
 from transformer_lite.tokenizer import PAD
 from transformer_lite.training.run import train_recipe
-from transformer_lite_book.recordings import SMOOTHING
+from transformer_lite_book.recordings import SMOOTHED
 
 CORPUS, ROW = "multi30k_en_de", "table_3/C1-1"
-"""The row has one layer in place of the base row's three, so it learns sooner."""
+"""One layer in place of three takes half the time."""
 SPLIT, CALIBRATED_ON = "test_2016_flickr", "valid"
 SEEDS, SMOOTHINGS = (1, 2, 3), (0.0, 0.1)
-TRAIN = {"precision": "bf16"}
-"""What differs from the row's recipe, but for the smoothing."""
-TEMPERATURES = tuple(round(0.7 + 0.02 * place, 2) for place in range(51))
+PRECISION = "bf16"
+"""The row was trained in fp32; nothing else differs but the smoothing and the seed."""
+TEMPERATURES = tuple(round(0.7 + 0.02 * place, 2) for place in range(66))
 DRAWN_SETS = 1_000
 """How many test sets are drawn from the captions."""
-FOLDER = Path("runs/smoothing")
+DATA, FOLDER = Path("data/results", CORPUS), Path("runs/smoothing")
 
 
 def recipe_of(seed: int, smoothing: float) -> Recipe:
     """Return the recipe of a training."""
     recipe = ROWS[ROW].settings()
-    train = replace(recipe.train, **TRAIN, seed=seed, label_smoothing=smoothing)
+    train = replace(recipe.train, seed=seed, label_smoothing=smoothing)
+    train = replace(train, precision=PRECISION)
     return replace(recipe, train=train)
-
-
-@contextmanager
-def divided(model: Any, by: float) -> Iterator[None]:
-    """Divide all scores of a model by a number inside the block."""
-    embedding = model.decoder.embedding
-    scores_of = embedding.logits
-    with patch.object(embedding, "logits", lambda x: scores_of(x) / by):
-        yield
-
-
-@torch.inference_mode()
-def sureness(model: Any, batches: Sequence[Batch], by: float = 1.0) -> dict[str, float]:
-    """Return a model's perplexity and accuracy on batches, and how sure it is.
-
-    Each token is predicted after the reference's earlier ones. "top" is the mean of the
-    highest probability.
-
-    Args:
-        by: What all scores are divided by.
-    """
-    model.eval()
-    tokens, nll, top, hits = 0, 0.0, 0.0, 0
-    for batch in batches:
-        is_real = batch.labels != PAD
-        log_probs = (model(batch.src_ids, batch.tgt_input)[is_real] / by).log_softmax(1)
-        labels = batch.labels[is_real]
-        highest, chosen = log_probs.max(dim=1)
-        tokens += len(labels)
-        nll -= log_probs.gather(1, labels[:, None]).double().sum().item()
-        top += highest.exp().double().sum().item()
-        hits += (chosen == labels).sum().item()
-    return {
-        "perplexity": round(math.exp(nll / tokens), 3),
-        "accuracy": round(hits / tokens, 4),
-        "top": round(top / tokens, 4),
-    }
 
 
 @torch.inference_mode()
@@ -110,21 +72,25 @@ def best_temperature(model: Any, batches: Sequence[Batch]) -> float:
 
 
 def make_one(seed: int, smoothing: float, at: str) -> dict[str, Any]:
-    """Train a model unless it is trained, and return what it scores and writes."""
+    """Train a model unless it is trained, and return what it scores and writes.
+
+    Args:
+        at: The commit at which it is trained.
+    """
     path = FOLDER / f"{smoothing:g}-{seed}.json"
-    if path.exists() and (made := read_json(path))["commit"] == at:
-        return made
+    if path.exists():
+        return read_json(path)
     folder = path.with_suffix("")
+    corpus, run = PreparedCorpus(DATA), RunFolder(folder)
     if not train_recipe(recipe_of(seed, smoothing), folder):
         sys.exit("stopped; the same command goes on")
-    corpus, run = PreparedCorpus(Path("data/results", CORPUS)), RunFolder(folder)
+    valid, test = (
+        fixed_batches(*corpus.ids(split), 2_000) for split in (CALIBRATED_ON, SPLIT)
+    )
     model = Transformer(run.recipe().model)
     load_weights(model, run.step_checkpoints()[-1])
     search = run.recipe().search
     translator = Translator(model.eval(), corpus.tokenizer, search)
-    valid, test = (
-        fixed_batches(*corpus.ids(split), 2_000) for split in (CALIBRATED_ON, SPLIT)
-    )
     sources, references = corpus.text(SPLIT)
     made = {"seed": seed, "smoothing": smoothing, "commit": at}
     made |= {"temperature": best_temperature(model, valid)}
@@ -132,8 +98,8 @@ def make_one(seed: int, smoothing: float, at: str) -> dict[str, Any]:
     for name, by in (("undivided", 1.0), ("divided", made["temperature"])):
         with divided(model, by):
             outputs[name] = translator.translate(sources, search)
-        beam = german_bleu(outputs[name], references)
-        made[name] = sureness(model, test, by) | {"beam_bleu": beam}
+            made[name] = sureness(model, test)
+        made[name]["beam_bleu"] = german_bleu(outputs[name], references)
     made["greedy_bleu"] = german_bleu(outputs["greedy"], references)
     print(made, flush=True)
     write_json(path, made | {"outputs": outputs})
@@ -193,19 +159,17 @@ def main(*chosen: str) -> None:
         make_one(int(chosen[0]), float(chosen[1]), at)
         return
     runs = [make_one(*each, at) for each in product(SEEDS, SMOOTHINGS)]
-    _, references = PreparedCorpus(Path("data/results", CORPUS)).text(SPLIT)
+    _, references = PreparedCorpus(DATA).text(SPLIT)
     recipe = recipe_of(*next(product(SEEDS, SMOOTHINGS)))
     result: dict[str, Any] = {"commit": at, **conditions()}
-    result |= {"row": ROW, "train": TRAIN, "split": SPLIT}
+    result |= {"row": ROW, "precision": PRECISION, "split": SPLIT}
     result |= {"calibrated_on": CALIBRATED_ON, "pairs": len(references)}
     result |= {"beam_size": recipe.search.beam_size, "alpha": recipe.search.alpha}
     result |= {"sets": DRAWN_SETS, "gains": gains(runs, references)}
-    left_out = ("outputs", "commit")
     result["runs"] = [
-        {key: value for key, value in run.items() if key not in left_out}
-        for run in runs
+        {key: value for key, value in run.items() if key != "outputs"} for run in runs
     ]
-    write_json(SMOOTHING, result)
+    write_json(SMOOTHED, result)
     print(result["gains"])
 
 
