@@ -509,22 +509,21 @@ def test_convolutions_start_as_he_et_al_propose():
 
 
 def test_appended_positions_have_channels_of_their_own():
-    plain, table = appending.positions(0), appending.positions(4)
-    assert plain.count_nonzero(dim=0).min() > 0
-    assert not table[:, :20].any()
-    torch.testing.assert_close(table[:, 20:], sinusoidal_encoding(64, 4))
     ids = torch.randint(4, 50, (2, 5))
-    for way in ("20 + 4", "12 + 12", "12 + 12, narrow"):
-        channels, narrow = appending.WAYS[way]
+    for way, (width, at_input, at_output) in appending.WAYS.items():
         model = appending.untrained(50, way, seed=1)
-        embedding, for_words = model.encoder.embedding, 24 - channels
-        assert embedding(ids)[..., :for_words].all()
-        assert not embedding(ids)[..., for_words:].any()
+        embedding, table = model.encoder.embedding, model.encoder.positions.encoding
+        assert not table[:, :-12].any()
+        torch.testing.assert_close(table[:, -12:], sinusoidal_encoding(64, 12))
+        assert table.shape == (64, width)
+        assert (at_input == width) == way.startswith("added")
+        assert embedding(ids)[..., :at_input].all()
+        assert not embedding(ids)[..., at_input:].any()
         scores = model(ids, ids).flatten(0, 1)
         F.cross_entropy(scores, ids.flatten()).backward()
         for values in (embedding.weight, embedding.weight.grad):
-            assert values[:, :for_words].any()
-            assert values[:, for_words:].any() != narrow  # the output reads all of it
+            assert values[:, :at_output].any()
+            assert not values[:, at_output:].any()
 
 
 def test_appended_positions_were_trained_for_each_seed():
