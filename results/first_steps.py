@@ -8,6 +8,7 @@ more run, as long as Adam makes them.
 python -m results.first_steps
 """
 
+from concurrent.futures import ProcessPoolExecutor
 from statistics import mean
 from typing import Any
 
@@ -30,6 +31,7 @@ from transformer_lite_book.recordings import FIRST_STEPS
 
 PEAK, LOW, WARMUP, STEPS = 0.01, 0.002, 30, 100
 SEEDS = range(1, 9)
+WORKERS = 4
 LIMITS = (0.4, 0.2, 0.1)
 """How long a step may be in the first 30, in learning rates; without one, it is 1."""
 FIRST, NEXT = range(1, WARMUP + 1), range(WARMUP + 1, 2 * WARMUP + 1)
@@ -74,6 +76,7 @@ def as_long_as(course: Course, steps: range, later: int = 0) -> dict[int, float]
 
 def runs_of(seed: int) -> dict[str, Course]:
     """Train with a seed in all ways, each by its name."""
+    torch.set_num_threads(1)
     corpus = short_sentences()
 
     def run(
@@ -94,14 +97,13 @@ def runs_of(seed: int) -> dict[str, Course]:
 
 def main() -> None:
     """Train with all seeds; write how each run ends, and some runs step by step."""
-    torch.set_num_threads(1)
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result["seeds"] = [*SEEDS]
     courses: dict[str, list[Course]] = {}
-    for seed in SEEDS:
-        for name, course in runs_of(seed).items():
-            courses.setdefault(name, []).append(course)
-            print(seed, name, round(course.end, 2), flush=True)
+    with ProcessPoolExecutor(WORKERS) as pool:
+        for found in pool.map(runs_of, SEEDS):
+            for name, course in found.items():
+                courses.setdefault(name, []).append(course)
     result["end"] = {
         name: [round(one.end, 3) for one in of] for name, of in courses.items()
     }
