@@ -639,7 +639,7 @@ def test_a_second_core_needs_words_that_do_not_wait():
             assert low < gains[operations] < high
 
 
-def test_short_first_steps_replace_a_low_rate_and_a_filled_v_does_not():
+def test_shortened_first_steps_avoid_harm_and_a_filled_v_does_not():
     stored = recordings.runs_by_first_steps()
     seeds = len(first_steps.SEEDS)
     assert {len(of) for of in stored["end"].values()} == {seeds}
@@ -652,15 +652,20 @@ def test_short_first_steps_replace_a_low_rate_and_a_filled_v_does_not():
         lengths, as_long = (
             stored["lengths"][f"flat{name}{v}"] for v in ("", ", v filled")
         )
-        first = slice(first_steps.WARMUP)
-        assert lengths[first] == pytest.approx(as_long[first], rel=1e-3, abs=1e-6)
-        assert max(lengths[first]) < 1.001 * limit * first_steps.PEAK
+        assert lengths == pytest.approx(as_long, rel=1e-3, abs=2e-6)
+        assert max(lengths[: first_steps.WARMUP]) < 1.001 * limit * first_steps.PEAK
         filled = end[f"flat{name}, v filled"].mean()
-        assert filled > end[f"flat{name}"].mean() - 0.05
+        assert filled > end[f"flat{name}"].mean()
+    assert end["flat, v filled, lengths free"].mean() > end["flat"].mean()
     assert (end["flat"] > end["flat, at most 0.1"] + 0.4).all()
     means = {name: round(of.mean().item(), 2) for name, of in end.items()}
-    told = ("low first", "flat", "flat, at most 0.1")
-    assert [means[name] for name in told] == [2.48, 3.32, 2.56]  # as chapter 5.3 says
+    told = ("low first", "flat", "flat, at most 0.2", "flat, at most 0.1")
+    assert [means[name] for name in told] == [
+        2.48,
+        3.32,
+        2.80,
+        2.56,
+    ]  # as chapter 5.3 says
 
 
 def test_rows_of_one_gender_are_found():
