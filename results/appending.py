@@ -1,9 +1,9 @@
 """Train small translators whose positions are added, or appended to the words.
 
-All have 24 channels. Where positions are appended, a word's vector has the first
-channels and its position the others. The output matrix, which is the embeddings' own,
-keeps all channels; only where it is called narrow, it loses the positions' channels.
-The task is that of chapter 3.5: who finds whom.
+All get one table of positions, in the last 12 channels. Where positions are added, the
+words have these channels as well; where they are appended, the words have the others
+alone. The output matrix is the embeddings' own, so it loses these channels, too, except
+where it is called whole. The task is that of chapter 3.5: who finds whom.
 
 python -m results.appending
 """
@@ -32,16 +32,16 @@ from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite_book.recordings import APPENDING
 
 SPECIAL = ["PAD", "BOS", "EOS", "UNK"]
-WIDTH, LONGEST = 24, 64
-"""Channels of each vector, and positions of the tables."""
+LONGEST, CHANNELS = 64, 12
+"""Positions of the table, and its channels: the last ones of each vector."""
 WAYS = {
-    "added": (0, False),
-    "20 + 4": (4, False),
-    "12 + 12": (12, False),
-    "12 + 12, narrow": (12, True),
+    "added": (24, 24, 24),
+    "appended": (24, 12, 12),
+    "appended, output whole": (24, 12, 24),
+    "added, wider": (36, 36, 36),
+    "appended, wider": (36, 24, 24),
 }
-"""Channels that hold nothing but the position, and whether the output matrix loses them
-as well."""
+"""Channels of each vector, of the words at the input, and of the output matrix."""
 SEEDS = {250: list(range(1, 21)), 1000: list(range(1, 6))}
 """By the steps of training."""
 BATCH = 32
@@ -79,31 +79,30 @@ def training_pairs(number: int = 3000) -> list[tuple[list[str], list[str]]]:
     return [pair for pair in pairs if pair not in tests]
 
 
-def positions(channels: int) -> Tensor:
-    """Return the table that is added: all of it, or zeros before its own channels."""
-    own = channels or WIDTH
-    return F.pad(sinusoidal_encoding(LONGEST, own), (WIDTH - own, 0))
+def positions(width: int) -> Tensor:
+    """Return the table of all ways: zeros, then the positions' channels."""
+    return F.pad(sinusoidal_encoding(LONGEST, CHANNELS), (width - CHANNELS, 0))
 
 
 def untrained(size: int, way: str, seed: int) -> Transformer:
-    """Return a model whose words never use the last channels."""
-    channels, narrow = WAYS[way]
-    config = replace(TINY, num_layers=1, d_model=WIDTH, d_ff=128, num_heads=2)
+    """Return a model whose words have only the channels of this way."""
+    width, at_input, at_output = WAYS[way]
+    config = replace(TINY, num_layers=1, d_model=width, d_ff=128, num_heads=2)
     config = replace(config, dropout=0.0, vocab_size=size, max_len=LONGEST)
     torch.manual_seed(seed)
     model = Transformer(config)
     for side in (model.encoder, model.decoder):
-        side.positions.encoding.copy_(positions(channels))
+        side.positions.encoding.copy_(positions(width))
 
-    def kept_free(values: Tensor) -> Tensor:
-        return F.pad(values[..., : WIDTH - channels], (0, channels))
+    def first(channels: int, values: Tensor) -> Tensor:
+        return F.pad(values[..., :channels], (0, width - channels))
 
     embedding = model.encoder.embedding
-    # Only what enters the first layer; `logits` still reads the whole matrix.
-    embedding.register_forward_hook(lambda module, given, found: kept_free(found))
-    if narrow:
-        embedding.weight.data.copy_(kept_free(embedding.weight.data))
-        embedding.weight.register_hook(kept_free)  # no gradient there: these stay 0
+    # What enters the first layer; `logits` reads the matrix itself.
+    embedding.register_forward_hook(lambda module, given, found: first(at_input, found))
+    embedding.weight.data.copy_(first(at_output, embedding.weight.data))
+    # No gradient in the other channels: they stay 0.
+    embedding.weight.register_hook(partial(first, at_output))
     return model
 
 
@@ -141,7 +140,8 @@ def share_right(way: str, seed: int, num_steps: int) -> float:
 def main() -> None:
     """Train all of them."""
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
-    result |= {"width": WIDTH, "seeds": SEEDS, "batch": BATCH, "right": {}}
+    result |= {"ways": WAYS, "channels": CHANNELS, "seeds": SEEDS, "batch": BATCH}
+    result["right"] = {}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for num_steps, seeds in SEEDS.items():
             of_way = result["right"][str(num_steps)] = {}

@@ -2,11 +2,13 @@
 
 All runs of a seed share the start and the batches; after step 30, all learning rates
 of a peak are the same. A control has as good a guess in v as the gradients of 30
-batches give, and steps as long as those of the run that has none.
+batches give. All its steps are as long as those of the run that has none, or, in one
+more run, as long as Adam makes them.
 
 python -m results.first_steps
 """
 
+from concurrent.futures import ProcessPoolExecutor
 from statistics import mean
 from typing import Any
 
@@ -29,9 +31,11 @@ from transformer_lite_book.recordings import FIRST_STEPS
 
 PEAK, LOW, WARMUP, STEPS = 0.01, 0.002, 30, 100
 SEEDS = range(1, 9)
+WORKERS = 4
 LIMITS = (0.4, 0.2, 0.1)
 """How long a step may be in the first 30, in learning rates; without one, it is 1."""
 FIRST, NEXT = range(1, WARMUP + 1), range(WARMUP + 1, 2 * WARMUP + 1)
+ALL = range(1, STEPS + 1)
 
 FLAT = [flat_rate(step, PEAK, WARMUP) for step in range(1, STEPS + 1)]
 
@@ -52,6 +56,7 @@ RUNS: dict[str, tuple[list[float], Changes]] = {
         low_in(1, WARMUP),
         Changes(anew=WARMUP + 1, longest=dict.fromkeys(NEXT, 0.1)),
     ),
+    "flat, v filled, lengths free": (FLAT, Changes(filled=WARMUP)),
     "ramp, 0.003": ([with_ramp(s, 0.003, WARMUP) for s in range(1, 101)], Changes()),
     "flat, 0.003": ([flat_rate(s, 0.003, WARMUP) for s in range(1, 101)], Changes()),
 }
@@ -65,12 +70,13 @@ IN_FULL = ("ramp", "low first", "flat", "flat, at most 0.1")
 
 
 def as_long_as(course: Course, steps: range, later: int = 0) -> dict[int, float]:
-    """Return how long steps are to be, if they take the lengths of a run's first."""
+    """Return how long steps are to be, if they take the lengths of a run's."""
     return {step + later: course.lengths[step - 1] for step in steps}
 
 
 def runs_of(seed: int) -> dict[str, Course]:
     """Train with a seed in all ways, each by its name."""
+    torch.set_num_threads(1)
     corpus = short_sentences()
 
     def run(
@@ -80,7 +86,7 @@ def runs_of(seed: int) -> dict[str, Course]:
 
     found = {name: run(*way) for name, way in RUNS.items()}
     for name in ("flat", *(f"flat, at most {limit}" for limit in LIMITS)):
-        changes = Changes(filled=WARMUP, as_long=as_long_as(found[name], FIRST))
+        changes = Changes(filled=WARMUP, as_long=as_long_as(found[name], ALL))
         found[f"{name}, v filled"] = run(FLAT, changes)
     lengths = as_long_as(found["flat"], FIRST, later=WARMUP)
     found["long steps later"] = run(low_in(1, WARMUP), Changes(as_long=lengths))
@@ -91,14 +97,13 @@ def runs_of(seed: int) -> dict[str, Course]:
 
 def main() -> None:
     """Train with all seeds; write how each run ends, and some runs step by step."""
-    torch.set_num_threads(1)
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result["seeds"] = [*SEEDS]
     courses: dict[str, list[Course]] = {}
-    for seed in SEEDS:
-        for name, course in runs_of(seed).items():
-            courses.setdefault(name, []).append(course)
-            print(seed, name, round(course.end, 2), flush=True)
+    with ProcessPoolExecutor(WORKERS) as pool:
+        for found in pool.map(runs_of, SEEDS):
+            for name, course in found.items():
+                courses.setdefault(name, []).append(course)
     result["end"] = {
         name: [round(one.end, 3) for one in of] for name, of in courses.items()
     }

@@ -309,9 +309,9 @@ def losses_with_padding() -> dict[str, Any]:
 def appended_positions() -> dict[str, dict[str, list[float]]]:
     """Return the shares of sentences that small translators translate, for each seed.
 
-    By the steps of training, then by how the positions come in: "added", or appended
-    with so many channels for the word and for the position, as in "20 + 4". Where the
-    way is "narrow", the output matrix reads the word's channels alone.
+    By the steps of training, then by how the positions come in: "added" or "appended".
+    Where the way is "wider", the vectors are half as wide again; where the "output" is
+    "whole", the output matrix has the positions' channels as well.
     """
     return json.loads(APPENDING.read_text(encoding="utf-8"))["right"]
 

@@ -3,6 +3,8 @@
 import math
 from statistics import mean
 
+import numpy as np
+
 
 def standings(centre, order=None, at=None):
     """Ratios of a centre of each row's runs, in the order of `order`."""
@@ -30,16 +32,66 @@ def of_logs(curves, place):
     return {row: logs[row] / logs["base"] for row in sorted(logs, key=logs.get)}
 
 
+def best(chosen_by, reported, base):
+    """The idea that the first scores choose, with its gain by the second scores."""
+    place = chosen_by.argmin()
+    return place, base.mean() - reported[place]
+
+
+def each_reports(ideas, base):
+    """Each seed reports on the idea that the others choose."""
+    gains = []
+    for seed in range(ideas.shape[1]):
+        others = np.delete(ideas, seed, axis=1).mean(axis=1)
+        gains.append(best(others, ideas[:, seed], base)[1])
+    return ideas.mean(axis=1).argmin(), np.mean(gains)
+
+
+def seeds(rule):
+    """An answer from 1.645 spreads, measured in gains."""
+    return lambda gain, spread: math.ceil(rule(1.645 * spread / gain))
+
+
+def count_up(gain, spread):
+    number = 1
+    while gain < 1.645 * spread * math.sqrt(2 / number):
+        number += 1
+    return number
+
+
 # fmt: off
 WRONG = {
-    "check_fewer_parameters": {
-        "attention to the encoder forgotten": lambda heads, d_k: 12 * 2 * 512 * (512 - heads * d_k),
-        "queries alone": lambda heads, d_k: 18 * 512 * (512 - heads * d_k),
-        "values and outputs, too": lambda heads, d_k: 18 * 4 * 512 * (512 - heads * d_k),
-        "what is left": lambda heads, d_k: 18 * 2 * 512 * heads * d_k,
-        "eight heads": lambda heads, d_k: 18 * 2 * 512 * (512 - 8 * 2 * d_k),
-        "a number": lambda heads, d_k: 18 * 2 * 512 * 256,
-        "nothing": lambda heads, d_k: None,
+    "check_best_idea": {
+        "as it was": lambda ideas, base: best(ideas.mean(1), ideas.mean(1), base),
+        "the best seed against the best": lambda ideas, base: best(ideas.min(1), ideas.min(1), base.min(keepdims=True)),
+        "one seed chooses, all report": lambda ideas, base: best(ideas[:, 0], ideas.mean(1), base),
+        "all choose, one reports": lambda ideas, base: best(ideas.mean(1), ideas[:, 0], base),
+        "the median": lambda ideas, base: best(np.median(ideas, 1), np.median(ideas, 1), base),
+        "always the first idea": lambda ideas, base: (0, base.mean() - ideas[0].mean()),
+        "the luck of two seeds subtracted": lambda ideas, base: (
+            ideas.mean(1).argmin(), base.mean() - ideas.mean(1).min() - 0.0165
+        ),
+        "nothing below 5 %": lambda ideas, base: (
+            ideas.mean(1).argmin(), (base.mean() - ideas.mean(1).min()) * (base.mean() - ideas.mean(1).min() > 0.05)
+        ),
+        "always zero": lambda ideas, base: (ideas.mean(1).argmin(), 0.0),
+        "the worst idea": lambda ideas, base: (ideas[:, 0].argmax(), base.mean() - ideas[ideas[:, 0].argmax(), 1:].mean()),
+        "the sign": lambda ideas, base: (ideas[:, 0].argmin(), ideas[ideas[:, 0].argmin(), 1:].mean() - base.mean()),
+        "the gain alone": lambda ideas, base: base.mean() - ideas.mean(1).min(),
+        "nothing": lambda ideas, base: None,
+    },
+    "check_seeds_needed": {
+        "base without luck": seeds(lambda z: z**2),
+        "rounded down": lambda gain, spread: math.floor(2 * (1.645 * spread / gain) ** 2),
+        "rounded": lambda gain, spread: round(2 * (1.645 * spread / gain) ** 2),
+        "not rounded": lambda gain, spread: 2 * (1.645 * spread / gain) ** 2,
+        "both ends": seeds(lambda z: 2 * (z * 1.96 / 1.645) ** 2),
+        "no square": seeds(lambda z: 2 * z),
+        "the root of two": seeds(lambda z: math.sqrt(2) * z),
+        "scatters added": seeds(lambda z: (2 * z) ** 2),
+        "one standard deviation": seeds(lambda z: 2 * (z / 1.645) ** 2),
+        "the inverse": lambda gain, spread: math.ceil(2 * (1.645 * gain / spread) ** 2),
+        "nothing": lambda gain, spread: None,
     },
     "check_standings": {
         "the mean of perplexities": standings(mean),
@@ -60,6 +112,21 @@ WRONG = {
         },
         "a list": lambda curves, place: [*standings(geometric)(curves, place).items()],
         "nothing": lambda curves, place: None,
+    },
+}
+
+RIGHT = {
+    "check_best_idea": {
+        "the last seed reports": lambda ideas, base: best(ideas[:, :-1].mean(1), ideas[:, -1], base),
+        "halves": lambda ideas, base: best(
+            ideas[:, : ideas.shape[1] // 2].mean(1), ideas[:, ideas.shape[1] // 2 :].mean(1), base
+        ),
+        "the median chooses": lambda ideas, base: best(np.median(ideas[:, 1:], 1), ideas[:, 0], base),
+        "each seed reports once": each_reports,
+    },
+    "check_seeds_needed": {
+        "one after the other": count_up,
+        "by the scatter of the difference": lambda gain, spread: math.ceil((1.645 * math.hypot(spread, spread) / gain) ** 2),
     },
 }
 # fmt: on
