@@ -34,9 +34,7 @@ from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.sureness import DIVISORS, divided, sureness
 from results.without_sums import ENCODERS, changed_encoder
 from transformer_lite import Translator
-from transformer_lite.batching import Sequences
 from transformer_lite.config import BASE, BIG
-from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.data.toy import NOUNS
 from transformer_lite.embeddings import sinusoidal_encoding
 from transformer_lite.model import Transformer
@@ -120,7 +118,7 @@ def test_a_surer_translator_has_a_worse_perplexity_and_the_same_greedy_outputs()
     assert stored["0.8"]["beam_bleu"] > as_trained["beam_bleu"] - 0.1
 
 
-def test_tiny_translators_with_smoothing_are_less_sure_and_as_often_right():
+def test_small_translators_with_smoothing_are_less_sure_and_as_often_right():
     runs = recordings.runs_by_smoothing()["runs"]
     each = [(run["seed"], run["smoothing"]) for run in runs]
     assert each == [*product(smoothing.SEEDS, smoothing.SMOOTHINGS)]
@@ -157,20 +155,6 @@ def test_the_best_temperature_has_the_lowest_perplexity_on_its_batches():
         with divided(model, by):
             found[by] = sureness(model, [batch])["perplexity"]
     assert found[best] == min(found.values())
-
-
-def test_a_corpus_of_short_captions_has_no_long_one(monkeypatch):
-    texts = ["a b", "a b c", "a"], ["b", "b", "b c d"]
-    sides = tuple(Sequences.from_lists([[5, 6], [7, 8, 9], [4]]) for _ in texts)
-    monkeypatch.setattr(PreparedCorpus, "ids", lambda *_: sides)
-    monkeypatch.setattr(PreparedCorpus, "text", lambda *_: texts)
-    monkeypatch.setattr(smoothing, "TRAIN_PAIRS", 1)
-    corpus = object.__new__(PreparedCorpus)
-    for longest, split, lengths in ((2, "valid", [2]), (3, "train", [2])):
-        monkeypatch.setattr(smoothing, "LONGEST", longest)
-        with smoothing.only_short():
-            assert [[*map(len, side)] for side in corpus.ids(split)] == [lengths] * 2
-    assert [len(side) for side in corpus.ids("train")] == [3, 3]
 
 
 def test_a_gain_of_bleu_is_that_of_the_scores_and_lies_in_its_interval(monkeypatch):
