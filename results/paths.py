@@ -6,8 +6,10 @@ convolutions, so that the way from key word to question passes one, two, three o
 of them. The convolutions start as He et al. (2015) propose.
 
 python -m results.paths
+python -m results.paths reversed  # the ByteNets with the largest gap first
 """
 
+import sys
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -19,7 +21,7 @@ from torch.nn import functional as F
 from results.provenance import conditions, require_clean
 from results.storage import write_json
 from transformer_lite.attention import scaled_dot_product_attention
-from transformer_lite_book.recordings import PATHS
+from transformer_lite_book.recordings import PATHS, PATHS_REVERSED
 
 KEYS, NOISE, WIDTH = 8, 8, 32
 """Different key words, different words of noise, and the width of all layers."""
@@ -74,17 +76,26 @@ class SelfAttention(nn.Module):
 
 GAPS = [(1, 2, 4, 12), (1, 2, 4, 8), (1, 2, 3, 8), (1, 2, 3, 6)]
 """12 is one gap; 8 + 4; 8 + 3 + 1; or 6 + 3 + 2 + 1."""
-LAYERS: dict[str, Callable[[], nn.Module]] = {
-    "self-attention": SelfAttention,
-    **{
+Layers = dict[str, Callable[[], nn.Module]]
+
+
+def byte_nets(all_gaps: list[tuple[int, ...]]) -> Layers:
+    """Return ByteNets with these gaps, from the first convolution to the last."""
+    return {
         f"gaps {', '.join(map(str, gaps))}": lambda gaps=gaps: Convolutions(
             [(3, gap) for gap in gaps]
         )
-        for gaps in GAPS
-    },
+        for gaps in all_gaps
+    }
+
+
+LAYERS: Layers = {
+    "self-attention": SelfAttention,
+    **byte_nets(GAPS),
     "ConvS2S": lambda: Convolutions([(5, 1)] * (DISTANCE // 2)),
     "recurrence": lambda: Recurrence(WIDTH, WIDTH, batch_first=True),
 }
+REVERSED = byte_nets([gaps[::-1] for gaps in GAPS])
 
 
 def convolutions_passed(gaps: tuple[int, ...]) -> list[int]:
@@ -113,7 +124,9 @@ def train(name: str, seed: int, rate: float) -> int | None:
     torch.manual_seed(seed)
     random = torch.Generator().manual_seed(seed)
     network = nn.Sequential(
-        nn.Embedding(QUESTION + 1, WIDTH), LAYERS[name](), nn.Linear(WIDTH, KEYS)
+        nn.Embedding(QUESTION + 1, WIDTH),
+        (LAYERS | REVERSED)[name](),
+        nn.Linear(WIDTH, KEYS),
     )
     adam = torch.optim.Adam(network.parameters(), rate, fused=True)
     for step in range(1, STEPS + 1):
@@ -131,18 +144,19 @@ def train(name: str, seed: int, rate: float) -> int | None:
     return None
 
 
-def main() -> None:
-    """Train all networks with all rates and seeds, and write when each has learned."""
+def main(order: str = "") -> None:
+    """Train networks with all rates and seeds, and write when each has learned."""
     torch.set_num_threads(1)
+    layers, path = (REVERSED, PATHS_REVERSED) if order else (LAYERS, PATHS)
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result |= {"max_steps": STEPS, "runs": {}}
     for rate in RATES:
         runs = result["runs"][str(rate)] = {}
-        for name in LAYERS:
+        for name in layers:
             runs[name] = [train(name, seed, rate) for seed in SEEDS]
             print(rate, name, runs[name], flush=True)
-    write_json(PATHS, result)
+    write_json(path, result)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -54,6 +54,8 @@ WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
 PATHS = FOLDER / "paths.json"
 """Written by results/paths.py."""
+PATHS_REVERSED = FOLDER / "paths_reversed.json"
+"""Written by results/paths.py, too: the largest gap comes first."""
 INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
 SECOND_CORE = FOLDER / "second_core.json"
@@ -241,13 +243,17 @@ def runs_without_smoothing() -> list[dict[str, Any]]:
     return json.loads(WITHOUT_SMOOTHING.read_text(encoding="utf-8"))["runs"]
 
 
-def steps_by_path() -> dict[float, dict[str, list[int | float]]]:
+def steps_by_path(
+    largest_first: bool = False,
+) -> dict[float, dict[str, list[int | float]]]:
     """Return after how many steps networks recall a word that is 12 words away.
 
     By learning rate and layer type, one number for each seed: infinity if a network has
-    not learned in the 400 steps that it had.
+    not learned in the 400 steps that it had. In the second recording, the convolution
+    with the largest gap comes first, and only networks with gaps were trained.
     """
-    runs = json.loads(PATHS.read_text(encoding="utf-8"))["runs"]
+    path = PATHS_REVERSED if largest_first else PATHS
+    runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
     return {
         float(rate): {
             name: [math.inf if steps is None else steps for steps in of]

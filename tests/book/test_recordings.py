@@ -460,8 +460,18 @@ def test_more_convolutions_on_the_path_are_learned_later():
         by_number = [statistics.median(of) for of in [*runs.values()][1:5]]
         assert by_number == sorted(by_number)
         assert min(runs["ConvS2S"]) == math.inf
-    for shorter, longer in pairwise([*stored[paths.RATES[0]].values()][1:5]):
-        assert max(shorter) <= min(longer)
+        for shorter, longer in pairwise([*runs.values()][1:5]):
+            assert max(shorter) <= min(longer)
+
+
+def test_the_largest_gap_first_or_last_the_path_decides():
+    stored = recordings.steps_by_path(largest_first=True)
+    assert [*stored] == [*paths.RATES]
+    for runs in stored.values():
+        assert [*runs] == [*paths.REVERSED]
+        assert {len(of) for of in runs.values()} == {len(paths.SEEDS)}
+        medians = [statistics.median(of) for of in runs.values()]
+        assert medians == sorted(medians)
 
 
 def test_the_gaps_decide_how_many_convolutions_the_path_passes():
