@@ -1,6 +1,6 @@
 """Mend the outputs of free parsers: the rival of the constraints of chapter 6.3.
 
-    python -m results.mended [OUT.json [FOLDER]]
+    python -m results.mended
 
 Stored outputs of searches without constraints are repaired by ever more of these means,
 and scored by all sentences of the test set: copying the i-th word of the sentence over
@@ -8,8 +8,7 @@ the i-th that was written; giving each closing bracket the label of the one that
 closes; and `mended`, which makes a tree of everything. As many articles are drawn anew
 for the interval of the difference to the constrained search. The released parser then
 searches 1,000 sentences without constraints and with a beam of 4, and this is mended.
-FOLDER, data/results unless told otherwise, has the prepared corpus. The scores come
-with the package: transformer_lite_book/mended.json.
+The prepared corpus is in data/results.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,8 +17,6 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np
-import tyro
-from tyro.conf import Positional
 
 from results.grammar import chosen, places
 from results.parsing_scores import ATTACHMENT_CORPUS, drawn_anew, interval, trees_of
@@ -200,20 +197,15 @@ def beam_scores(corpus: PreparedCorpus) -> dict[str, dict]:
     }
 
 
-def main(
-    out: Positional[Path] = RECORDING,
-    folder: Positional[Path] = Path("data/results"),
-    /,
-) -> None:
+def main() -> None:
     """Mend, score and write down."""
-    commit = require_clean()
-    corpus = PreparedCorpus(folder / ATTACHMENT_CORPUS)
-    result = {"commit": commit, **conditions(), "sha256": checksums(corpus)}
-    result["greedy"] = stored_scores(corpus)
-    write_json(out, result)
+    result = {"commit": require_clean(), **conditions()}
+    corpus = PreparedCorpus(Path("data/results", ATTACHMENT_CORPUS))
+    result |= {"sha256": checksums(corpus), "greedy": stored_scores(corpus)}
+    write_json(RECORDING, result)
     result["beam_of_4"] = beam_scores(corpus)
-    write_json(out, result)
+    write_json(RECORDING, result)
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    main()

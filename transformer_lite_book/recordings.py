@@ -111,7 +111,7 @@ def gpu_measurements() -> dict[str, dict[str, Any]] | None:
     """
     if not GPU.exists():
         return None
-    measured = json.loads(GPU.read_text(encoding="utf-8"))
+    measured = _read(GPU)
     if measured["conditions"]["is_tiny"]:
         raise ValueError(f"{GPU}: a trial at a tiny size; give that of a real GPU")
     return measured
@@ -129,12 +129,12 @@ def scores_without_heads() -> dict[str, Any]:
     "second" is about another translator's last row. "made" names the commit and the
     machine of each part.
     """
-    return json.loads(HEADS_OFF.read_text(encoding="utf-8"))
+    return _read(HEADS_OFF)
 
 
 def encoders_without_sums() -> dict[str, dict[str, Any]]:
     """Return own share and BLEU of a translator, by how its encoder is changed."""
-    return json.loads(WITHOUT_SUMS.read_text(encoding="utf-8"))["encoders"]
+    return _read(WITHOUT_SUMS)["encoders"]
 
 
 def sureness() -> dict[str, Any]:
@@ -144,7 +144,7 @@ def sureness() -> dict[str, Any]:
     that ε = 0.1 gains on 0 in our runs of Table 3, and its 95 % interval over other
     captions; the commit beside them is that of this part.
     """
-    return json.loads(SURENESS.read_text(encoding="utf-8"))
+    return _read(SURENESS)
 
 
 def runs_by_smoothing() -> dict[str, Any]:
@@ -155,7 +155,7 @@ def runs_by_smoothing() -> dict[str, Any]:
     its scores "divided" by that. "gains" has mean gains of BLEU, each with its 95 %
     interval over other captions.
     """
-    return json.loads(SMOOTHED.read_text(encoding="utf-8"))
+    return _read(SMOOTHED)
 
 
 def runs_that_differ() -> dict[str, Any]:
@@ -164,12 +164,12 @@ def runs_that_differ() -> dict[str, Any]:
     "means" has losses of the validation set by way and seed; "damages" by seed and by
     what was forgotten.
     """
-    return json.loads(SAME_RUN.read_text(encoding="utf-8"))
+    return _read(SAME_RUN)
 
 
 def memory_of_steps() -> dict[str, dict[str, Any]]:
     """Return the bytes of a step of base and big, predicted and tracked, by part."""
-    return json.loads(STEP_MEMORY.read_text(encoding="utf-8"))["models"]
+    return _read(STEP_MEMORY)["models"]
 
 
 def grammar_scores() -> dict[str, dict[str, float]]:
@@ -180,7 +180,7 @@ def grammar_scores() -> dict[str, dict[str, float]]:
     greedy output, "parser_beam_4" that of a beam; "parser_round_1" to "parser_round_3"
     are from a beam, too, after earlier rounds of its training.
     """
-    return json.loads(GRAMMAR.read_text(encoding="utf-8"))["scores"]
+    return _read(GRAMMAR)["scores"]
 
 
 def grammar_leads() -> dict[str, dict[str, dict[str, list[float]]]]:
@@ -189,7 +189,7 @@ def grammar_leads() -> dict[str, dict[str, dict[str, list[float]]]]:
     Each has the difference and the two ends of its 95 % interval if other articles were
     drawn. The scores are "f1" and "complete_match".
     """
-    return json.loads(GRAMMAR.read_text(encoding="utf-8"))["leads"]
+    return _read(GRAMMAR)["leads"]
 
 
 def mended_outputs() -> dict[str, Any]:
@@ -201,7 +201,7 @@ def mended_outputs() -> dict[str, Any]:
     constrained search and the mended outputs, and its 95 % interval if other articles
     were drawn. "beam_of_4" has the same of 1,000 sentences for a beam.
     """
-    return json.loads(MENDED.read_text(encoding="utf-8"))
+    return _read(MENDED)
 
 
 def likeliest_outputs() -> dict[str, Any]:
@@ -216,7 +216,7 @@ def likeliest_outputs() -> dict[str, Any]:
     log-probabilities come from a second pass, of the commit in "again". "written"
     counts a translation's tokens; it is of the commit in "lengths".
     """
-    return json.loads(LIKELIEST.read_text(encoding="utf-8"))
+    return _read(LIKELIEST)
 
 
 def outputs_as_long() -> dict[str, Any]:
@@ -230,7 +230,7 @@ def outputs_as_long() -> dict[str, Any]:
     "false". They were drawn from the captions that are "neither_empty_nor_found": their
     likeliest output is not empty, and is not the beam of 4's.
     """
-    return json.loads(AS_LONG.read_text(encoding="utf-8"))
+    return _read(AS_LONG)
 
 
 def runs_without_smoothing() -> list[dict[str, Any]]:
@@ -240,7 +240,7 @@ def runs_without_smoothing() -> list[dict[str, Any]]:
     output and of its own "translation" by a beam of 4 without a length penalty, how
     often "empty_is_likelier", and the translations' "bleu".
     """
-    return json.loads(WITHOUT_SMOOTHING.read_text(encoding="utf-8"))["runs"]
+    return _read(WITHOUT_SMOOTHING)["runs"]
 
 
 def steps_by_path(
@@ -253,7 +253,7 @@ def steps_by_path(
     with the largest gap comes first, and only networks with gaps were trained.
     """
     path = PATHS_REVERSED if largest_first else PATHS
-    runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
+    runs = _read(path)["runs"]
     return {
         float(rate): {
             name: [math.inf if steps is None else steps for steps in of]
@@ -269,7 +269,7 @@ def losses_by_input_factor() -> dict[str, Any]:
     "losses" has by kind, and in two kinds with longer or shorter positions, one list
     for each seed: the loss on unseen pairs at first and "every" so many steps.
     """
-    return json.loads(INPUT_FACTOR.read_text(encoding="utf-8"))
+    return _read(INPUT_FACTOR)
 
 
 def answers_by_choosing() -> dict[float, dict[str, list[dict[str, float]]]]:
@@ -278,7 +278,7 @@ def answers_by_choosing() -> dict[float, dict[str, list[dict[str, float]]]]:
     "right" is the share of the words that were asked for, "other" that of other words
     at hand; "weight" is what self-attention gives, on average, to the word asked for.
     """
-    by_rate = json.loads(CHOOSING.read_text(encoding="utf-8"))
+    by_rate = _read(CHOOSING)
     return {float(rate): of["runs"] for rate, of in by_rate.items()}
 
 
@@ -289,7 +289,7 @@ def times_with_two_cores() -> list[dict[str, Any]]:
     and what the two cores "shared": the large "operations", the "words" or the
     "sentences". "one" and "two" are as many times each, taken in turns.
     """
-    return json.loads(SECOND_CORE.read_text(encoding="utf-8"))["times"]
+    return _read(SECOND_CORE)["times"]
 
 
 def neighbours_in_matrices() -> dict[str, Any]:
@@ -299,7 +299,7 @@ def neighbours_in_matrices() -> dict[str, Any]:
     "one" matrix, of "three, input" and of "three, output", one for each seed; of a
     "random noun" one. "losses" has the last losses of "one" and of "three".
     """
-    return json.loads(TIED_ROWS.read_text(encoding="utf-8"))
+    return _read(TIED_ROWS)
 
 
 def losses_with_padding() -> dict[str, Any]:
@@ -309,7 +309,7 @@ def losses_with_padding() -> dict[str, Any]:
     "random, PAD, too"; each seed has a test after each of "steps": "loss" of the
     tokens, "loss_with_pad", and "right", the share of the tokens predicted.
     """
-    return json.loads(PAD_LOSS.read_text(encoding="utf-8"))
+    return _read(PAD_LOSS)
 
 
 def appended_positions() -> dict[str, dict[str, list[float]]]:
@@ -319,7 +319,7 @@ def appended_positions() -> dict[str, dict[str, list[float]]]:
     Where the way is "wider", the vectors are half as wide again; where the "output" is
     "whole", the output matrix has the positions' channels as well.
     """
-    return json.loads(APPENDING.read_text(encoding="utf-8"))["right"]
+    return _read(APPENDING)["right"]
 
 
 def runs_by_first_steps() -> dict[str, Any]:
@@ -329,7 +329,7 @@ def runs_by_first_steps() -> dict[str, Any]:
     "lengths" how far a weight moves in each step, the mean over weights and seeds.
     "losses" and "own_shares" have some runs step by step, a list for each seed.
     """
-    return json.loads(FIRST_STEPS.read_text(encoding="utf-8"))
+    return _read(FIRST_STEPS)
 
 
 def runs_of_stacks() -> list[dict[str, Any]]:
@@ -341,11 +341,15 @@ def runs_of_stacks() -> list[dict[str, Any]]:
     followed, and of how many pairs: those "before" the noun, the "noun", "both", or the
     "rest".
     """
-    return json.loads(STACKS.read_text(encoding="utf-8"))["runs"]
+    return _read(STACKS)["runs"]
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _stored(kind: str, name: str) -> Any:
-    stored = json.loads(DIGEST.read_text(encoding="utf-8"))[kind]
+    stored = _read(DIGEST)[kind]
     if name not in stored:
         raise ValueError(f"no result for {name}; there are {', '.join(stored)}")
     return stored[name]

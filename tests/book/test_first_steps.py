@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.nn import functional as F
+from unchecked import unchecked
 
 from results import first_steps as script
 from transformer_lite.optimizer import adam
@@ -22,7 +23,8 @@ from transformer_lite_book.first_steps import (
 
 @pytest.fixture(scope="module")
 def corpus():
-    return short_sentences()
+    with unchecked():
+        return short_sentences()
 
 
 def trained(corpus, steps=3, **changes):
