@@ -60,8 +60,6 @@ INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
 SECOND_CORE = FOLDER / "second_core.json"
 """Written by results/second_core.py."""
-CHOOSING = FOLDER / "choosing.json"
-"""Written by results/choosing.py."""
 TIED_ROWS = FOLDER / "tied_rows.json"
 """Written by results/tied_rows.py."""
 PAD_LOSS = FOLDER / "pad_loss.json"
@@ -270,16 +268,6 @@ def losses_by_input_factor() -> dict[str, Any]:
     for each seed: the loss on unseen pairs at first and "every" so many steps.
     """
     return _read(INPUT_FACTOR)
-
-
-def answers_by_choosing() -> dict[float, dict[str, list[dict[str, float]]]]:
-    """Return by learning rate what each network and seed answers when asked for a word.
-
-    "right" is the share of the words that were asked for, "other" that of other words
-    at hand; "weight" is what self-attention gives, on average, to the word asked for.
-    """
-    by_rate = _read(CHOOSING)
-    return {float(rate): of["runs"] for rate, of in by_rate.items()}
 
 
 def times_with_two_cores() -> list[dict[str, Any]]:

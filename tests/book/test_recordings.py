@@ -16,7 +16,6 @@ from unchecked import unchecked
 from results import (
     appending,
     as_long,
-    choosing,
     first_steps,
     input_factor,
     pad_loss,
@@ -562,42 +561,6 @@ def test_each_kind_changes_embeddings_and_positions_as_named(kind):
     assert first.norm().item() == pytest.approx(positions * 32**0.5)
 
 
-@pytest.mark.parametrize("colours", [2, 8])
-def test_a_sentence_to_choose_from_has_each_colour_once(colours):
-    random = torch.Generator().manual_seed(0)
-    ids, answers, places, words = choosing.sentences(50, colours, random)
-    assert ids.shape == (50, choosing.LENGTH)
-    assert words.shape == (50, colours)
-    for colour in range(colours):
-        low = colour * choosing.WORDS
-        is_it = (ids >= low) & (ids < low + choosing.WORDS)
-        assert (is_it.sum(1) == 1).all()
-        assert (ids[is_it] - low == words[:, colour]).all()
-    assert all(len({*row}) == colours for row in words.tolist())
-    asked = ids[:, -1] - colours * choosing.WORDS - choosing.NOISE
-    assert {*asked.tolist()} == {*range(colours)}
-    assert (answers == words[torch.arange(50), asked]).all()
-    found = ids[torch.arange(50), places]
-    assert (found == answers + asked * choosing.WORDS).all()
-
-
-def test_a_relu_layer_chooses_from_an_average():
-    stored = recordings.answers_by_choosing()
-    fast, slow = stored[0.01], stored[0.003]
-    names = {f"{number} words: {name}{after}" for number, name, after in choosing.RUNS}
-    assert {*fast} == names
-    assert {*slow} == {name for name in names if "ReLU" in name}
-    for runs in (*fast.values(), *slow.values()):
-        assert len(runs) == len(choosing.SEEDS)
-    assert max(one["right"] for one in fast["2 words: plain average"]) < 0.6
-    alone = fast["2 words: self-attention"]
-    assert min(one["right"] for one in alone) > 0.7
-    assert min(one["weight"] for one in alone) > 0.5  # equal weights would be 1 / 32
-    for runs in (fast, slow):
-        average = runs["2 words: plain average, ReLU layer"]
-        assert min(one["right"] for one in average) > 0.9
-
-
 @pytest.mark.parametrize("name", ["all at once", "one by one"])
 def test_two_halves_of_the_words_have_the_gradients_of_the_whole(name):
     whole, *halves = second_core.shares(name, 64, 10, 2, second_core.WORDS)
@@ -723,15 +686,6 @@ def test_one_matrix_and_three_are_told_apart():
     assert read is three.decoder.embedding.input.weight
     scores = three.decoder.embedding.logits(torch.eye(64))
     torch.testing.assert_close(scores, scored.T)
-
-
-def test_the_plain_average_is_the_self_attention_with_equal_weights():
-    average, attention = choosing.PlainAverage(), choosing.SelfAttention()
-    attention.value.load_state_dict(average.value.state_dict())
-    attention.query.weight.data.zero_()
-    attention.query.bias.data.zero_()  # so that all scores are 0
-    x = torch.randn(3, 5, choosing.WIDTH)
-    torch.testing.assert_close(average(x), attention(x))
 
 
 def test_a_sentence_to_recall_has_its_key_word_at_the_distance():
