@@ -4,10 +4,8 @@ Beam search keeps a few outputs and may miss it. Here every beginning is kept th
 still likelier than the best whole output found so far, so nothing likelier is missed.
 
 python -m results.likeliest
-python -m results.likeliest again  # the parts of `score_again`, from what is stored
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,7 @@ import torch
 from torch import Tensor
 
 from results.provenance import conditions, require_clean
-from results.storage import read_json, write_json
+from results.storage import write_json
 from transformer_lite import Translator
 from transformer_lite.data.store import PreparedCorpus
 from transformer_lite.inference.scores import bleu_of
@@ -93,28 +91,6 @@ def scores_of(
     }
 
 
-def without_empty(
-    translator: Translator,
-    found: dict[str, list[Output]],
-    exact: Sequence[Output],
-    references: Sequence[str],
-) -> dict[str, Any]:
-    """Score a beam of 4 and the likeliest outputs where the likeliest is not empty.
-
-    Args:
-        found: What each search found, by its name; "beam 4" is used.
-        exact: The likeliest output of each caption.
-        references: The caption that a person wrote for each of them.
-    """
-    kept = [i for i, output in enumerate(exact) if output.ids]
-    return {
-        name: scores_of(
-            translator, [outputs[i] for i in kept], [references[i] for i in kept]
-        )
-        for name, outputs in (("beam 4", found["beam 4"]), ("likeliest", exact))
-    }
-
-
 def searched(
     translator: Translator, sources: Sequence[str], beam_size: int, alpha: float = 0.0
 ) -> list[Output]:
@@ -128,39 +104,6 @@ def memory_of(translator: Translator, source: str) -> Tensor:
     """Return the encoder's output for a source, (1, its tokens, d_model)."""
     ids = torch.tensor([[*translator.tokenizer.encode(source), EOS]])
     return translator.model.encoder(ids, torch.ones_like(ids)[:, None, None] > 0)
-
-
-@torch.inference_mode()
-def score_again() -> None:
-    """Write down anew what needs the outputs, which are not stored: "without_empty".
-
-    The stored log-probabilities say where to cut off, so that the likeliest outputs are
-    found again sooner. The log-probabilities of the translations are new as well. Their
-    commit is in "again".
-    """
-    result = read_json(LIKELIEST)
-    result.pop("remark", None)  # of a pass that named no commit
-    result["again"] = {"commit": require_clean(), **conditions()}
-    translator = Translator.load(MODEL, device="cpu")
-    sources, references = PreparedCorpus(CORPUS).text(SPLIT)
-    found, exact = {"beam 4": searched(translator, sources, 4)}, []
-    stored = result["captions"]["likeliest"]
-    for source, log_prob in zip(sources, stored, strict=True):
-        known = Output(log_prob - 0.01, [])  # it was rounded
-        best = likeliest(translator.model, memory_of(translator, source), known)
-        if best is None:  # the search gave up before, too, and took the best of these
-            beams = [searched(translator, [source], beam)[0] for beam in BEAMS]
-            best = max(beams, key=lambda output: output.log_prob)
-        exact.append(best)
-    if scores_of(translator, exact, references) != result["ways"]["likeliest"]:
-        sys.exit("these are not the outputs that were found before")
-    result["without_empty"] = without_empty(translator, found, exact, references)
-    result["captions"]["translation"] = [
-        round(output.log_prob, 2) for output in found["beam 4"]
-    ]
-    result["captions"]["written"] = [len(output.ids) + 1 for output in found["beam 4"]]
-    result.pop("lengths", None)  # the commit of a pass that wrote these alone
-    write_json(LIKELIEST, result)
 
 
 @torch.inference_mode()
@@ -201,7 +144,6 @@ def main() -> None:
         if i % 50 == 0:
             print(i, gave_up, sum(not output.ids for output in exact), flush=True)
     result["ways"]["likeliest"] = scores_of(translator, exact, references)
-    result["without_empty"] = without_empty(translator, found, exact, references)
     result["gave_up"] = gave_up
     result["is_likeliest"] = {
         name: sum(a.ids == b.ids for a, b in zip(outputs, exact, strict=True))
@@ -214,4 +156,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    {"": main, "again": score_again}[" ".join(sys.argv[1:])]()
+    main()

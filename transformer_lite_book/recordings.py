@@ -209,10 +209,9 @@ def likeliest_outputs() -> dict[str, Any]:
     all outputs, and "gave_up" on so many captions. "is_likeliest" counts how often a
     beam finds the same. "captions" has for each the tokens of its reference, and the
     log-probabilities of the reference, of the empty output, of the translation by a
-    beam of 4, and of the likeliest output. "without_empty" has two searches' scores on
-    the captions whose likeliest output is not empty. These and the translations'
-    log-probabilities come from a second pass, of the commit in "again". "written"
-    counts a translation's tokens; it is of the commit in "lengths".
+    beam of 4, and of the likeliest output. "written" counts a translation's tokens. The
+    translations' log-probabilities come from a second pass, of the commit in "again",
+    and "written" from a third, of the commit in "lengths".
     """
     return _read(LIKELIEST)
 
@@ -221,12 +220,7 @@ def outputs_as_long() -> dict[str, Any]:
     """Return what wide beams find if their outputs are as long as a beam of 4's.
 
     "ways" has the scores of each search, with the p-value of its difference to a beam
-    of 4. "outputs" has two for each of forty captions, the beam of 4's and the
-    likeliest of all: the number of the "caption", which "search" wrote it, its "tokens"
-    with the end and its "text"; the "verdict" of a reader who was not told the search;
-    whether the output "lacks" something of the caption, and whether it says something
-    "false". They were drawn from the captions that are "neither_empty_nor_found": their
-    likeliest output is not empty, and is not the beam of 4's.
+    of 4.
     """
     return _read(AS_LONG)
 

@@ -27,7 +27,7 @@ from results import (
     without_smoothing,
 )
 from results.interventions import train_on
-from results.likeliest import Output, likeliest, memory_of, searched, without_empty
+from results.likeliest import Output, likeliest, memory_of, searched
 from results.models import ThreeMatrices
 from results.same_run import DAMAGES, SEEDS, WAYS, shares, token_weights
 from results.sureness import DIVISORS, divided, sureness
@@ -320,24 +320,6 @@ def test_the_search_through_everything_finds_what_a_wide_beam_finds():
     assert best.log_prob == pytest.approx(found.log_prob, abs=1e-3)
 
 
-def test_captions_whose_likeliest_output_is_empty_are_left_out():
-    translator = Translator.load("multi30k_en_de", device="cpu")
-    references = [
-        "Ein Hund läuft durch den Schnee.",
-        "Zwei Männer.",
-        "Eine Frau singt.",
-    ]
-    right = [Output(-1.0, translator.tokenizer.encode(text)) for text in references]
-    exact = [right[0], Output(-0.5, []), right[2]]
-    other = [right[1], right[1], right[1]]
-    found = without_empty(translator, {"beam 4": other}, exact, references)
-    assert found["likeliest"]["bleu"] == 100
-    assert found["likeliest"]["length_ratio"] == 1
-    assert found["likeliest"]["empty"] == 0
-    assert found["likeliest"]["log_prob"] == -1
-    assert found["beam 4"]["bleu"] < 50
-
-
 def test_wider_beams_find_likelier_outputs_and_fewer_words():
     stored = recordings.likeliest_outputs()
     ways = stored["ways"]
@@ -350,9 +332,6 @@ def test_wider_beams_find_likelier_outputs_and_fewer_words():
     translated = sum(captions["translation"]) / 1000
     assert translated == pytest.approx(ways["beam 4"]["log_prob"], abs=0.01)
     assert 0.88 < sum(captions["written"]) / sum(captions["tokens"]) < 0.9
-    without = stored["without_empty"]
-    assert without["beam 4"]["length_ratio"] > without["likeliest"]["length_ratio"]
-    assert without["likeliest"]["empty"] == 0
     less_likely = sum(
         likely < max(empty, human) - 0.02
         for likely, empty, human in zip(
@@ -381,17 +360,6 @@ def test_an_output_has_as_many_tokens_as_is_asked():
     assert held[1].ids == free[1].ids
 
 
-def test_a_verdict_is_kept_as_long_as_the_output_stays():
-    before = [
-        {"caption": 3, "text": "Ein Hund.", "verdict": "partly", "lacks": True},
-        {"caption": 4, "text": "Ein Hund.", "verdict": "wrong", "lacks": False},
-    ]
-    now = [{"caption": 3, "text": "Ein Hund."}, {"caption": 4, "text": "Eine Katze."}]
-    kept, new = as_long.with_verdicts(now, before)
-    assert (kept["verdict"], kept["lacks"], kept["false"]) == ("partly", True, None)
-    assert (new["verdict"], new["lacks"]) == (None, None)
-
-
 def test_a_wider_beam_loses_no_bleu_if_it_may_not_be_shorter():
     free = recordings.likeliest_outputs()["ways"]
     ways = recordings.outputs_as_long()["ways"]
@@ -403,25 +371,6 @@ def test_a_wider_beam_loses_no_bleu_if_it_may_not_be_shorter():
         assert held["length_ratio"] > wide["length_ratio"] + 0.05
         assert held["log_prob"] < wide["log_prob"]
         assert held["empty"] == 0
-
-
-def test_forty_captions_have_two_outputs_and_verdicts():
-    stored = recordings.outputs_as_long()
-    captions = recordings.likeliest_outputs()["captions"]
-    others = as_long.neither_empty_nor_found(captions)
-    assert stored["neither_empty_nor_found"] == len(others) == 232
-    outputs = stored["outputs"]
-    assert len(outputs) == 2 * as_long.JUDGED
-    for beam, best in zip(outputs[::2], outputs[1::2], strict=True):
-        assert (beam["search"], best["search"]) == ("beam 4", "likeliest")
-        assert beam["caption"] == best["caption"]
-        assert beam["caption"] - 1 in others
-        assert beam["tokens"] == captions["written"][beam["caption"] - 1]
-        assert beam["text"] != best["text"]
-    for output in outputs:
-        assert output["verdict"] in {"right", "partly", "wrong"}
-        is_right = not output["lacks"] and not output["false"]
-        assert is_right or output["verdict"] != "right"
 
 
 @torch.inference_mode()
