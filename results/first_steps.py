@@ -61,8 +61,8 @@ RUNS: dict[str, tuple[list[float], Changes]] = {
     ),
 }
 IN_PRE_NORM = ("ramp", "flat")
-IN_FULL = (*tuple(RUNS)[:6], "flat, 0.003")
-"""Runs that are written down step by step."""
+SHARES_OF = (*tuple(RUNS)[:6], "flat, 0.003")
+"""Runs whose own shares are written down step by step."""
 
 
 def runs_of(seed: int) -> dict[str, Course]:
@@ -81,7 +81,7 @@ def runs_of(seed: int) -> dict[str, Course]:
 
 
 def main() -> None:
-    """Train with all seeds; write how each run ends, and some runs step by step."""
+    """Train with all seeds; write how each run ends, and some own shares."""
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result["seeds"] = [*SEEDS]
     courses: dict[str, list[Course]] = {}
@@ -96,11 +96,10 @@ def main() -> None:
         name: [round(mean(at), 6) for at in zip(*(c.lengths for c in of), strict=True)]
         for name, of in courses.items()
     }
-    for what in ("losses", "own_shares"):
-        result[what] = {
-            name: [[round(x, 3) for x in getattr(c, what)] for c in courses[name]]
-            for name in IN_FULL
-        }
+    result["own_shares"] = {
+        name: [[round(x, 3) for x in c.own_shares] for c in courses[name]]
+        for name in SHARES_OF
+    }
     write_json(FIRST_STEPS, result)
 
 
