@@ -1,9 +1,8 @@
-"""Train small translators whose first steps of Adam are long, short or otherwise.
+"""Train small translators with none, some or many full steps of Adam at the start.
 
 All runs of a seed share the start and the batches; after step 30, all learning rates
-of a peak are the same. A control has as good a guess in v as the gradients of 30
-batches give. All its steps are as long as those of the run that has none, or, in one
-more run, as long as Adam makes them.
+of a peak are the same. One run takes its full steps to random sides. One has as good
+a guess in v from the start as the gradients of 30 batches give.
 
 python -m results.first_steps
 """
@@ -29,49 +28,41 @@ from transformer_lite_book.first_steps import (
 )
 from transformer_lite_book.recordings import FIRST_STEPS
 
-PEAK, LOW, WARMUP, STEPS = 0.01, 0.002, 30, 100
+PEAK, LOW, LOWER_PEAK, WARMUP, STEPS = 0.01, 0.002, 0.003, 30, 100
 SEEDS = range(1, 9)
 WORKERS = 4
-LIMITS = (0.4, 0.2, 0.1)
-"""How long a step may be in the first 30, in learning rates; without one, it is 1."""
-FIRST, NEXT = range(1, WARMUP + 1), range(WARMUP + 1, 2 * WARMUP + 1)
-ALL = range(1, STEPS + 1)
-
-FLAT = [flat_rate(step, PEAK, WARMUP) for step in range(1, STEPS + 1)]
 
 
-def low_in(first: int, last: int) -> list[float]:
-    """Return the rates of *flat*, but low ones in some steps."""
-    return [LOW if first <= step <= last else rate for step, rate in enumerate(FLAT, 1)]
+def with_full(count: int) -> list[float]:
+    """Return rates of *flat*, but only the first few of the first 30 are full."""
+    return [
+        LOW if count < step <= WARMUP else flat_rate(step, PEAK, WARMUP)
+        for step in range(1, STEPS + 1)
+    ]
+
+
+def ramp(peak: float) -> list[float]:
+    """Return rates that rise to a peak."""
+    return [with_ramp(step, peak, WARMUP) for step in range(1, STEPS + 1)]
 
 
 RUNS: dict[str, tuple[list[float], Changes]] = {
-    "ramp": ([with_ramp(s, PEAK, WARMUP) for s in range(1, STEPS + 1)], Changes()),
-    "low first": (low_in(1, WARMUP), Changes()),
-    "flat": (FLAT, Changes()),
-    "five full": (low_in(6, WARMUP), Changes()),
-    "five full, random signs": (low_in(6, WARMUP), Changes(random_signs=range(1, 6))),
-    "restart": (low_in(1, WARMUP), Changes(anew=WARMUP + 1)),
-    "restart, at most 0.1": (
-        low_in(1, WARMUP),
-        Changes(anew=WARMUP + 1, longest=dict.fromkeys(NEXT, 0.1)),
+    "ramp": (ramp(PEAK), Changes()),
+    "low first": (with_full(0), Changes()),
+    "one full": (with_full(1), Changes()),
+    "five full": (with_full(5), Changes()),
+    "flat": (with_full(WARMUP), Changes()),
+    "five full, random signs": (with_full(5), Changes(random_signs=range(1, 6))),
+    "flat, v filled": (with_full(WARMUP), Changes(filled=WARMUP)),
+    "ramp, 0.003": (ramp(LOWER_PEAK), Changes()),
+    "flat, 0.003": (
+        [flat_rate(step, LOWER_PEAK, WARMUP) for step in range(1, STEPS + 1)],
+        Changes(),
     ),
-    "flat, v filled, lengths free": (FLAT, Changes(filled=WARMUP)),
-    "ramp, 0.003": ([with_ramp(s, 0.003, WARMUP) for s in range(1, 101)], Changes()),
-    "flat, 0.003": ([flat_rate(s, 0.003, WARMUP) for s in range(1, 101)], Changes()),
-}
-RUNS |= {
-    f"flat, at most {limit}": (FLAT, Changes(longest=dict.fromkeys(FIRST, limit)))
-    for limit in LIMITS
 }
 IN_PRE_NORM = ("ramp", "flat")
-IN_FULL = ("ramp", "low first", "flat", "flat, at most 0.1")
-"""Runs that are written down step by step."""
-
-
-def as_long_as(course: Course, steps: range, later: int = 0) -> dict[int, float]:
-    """Return how long steps are to be, if they take the lengths of a run's."""
-    return {step + later: course.lengths[step - 1] for step in steps}
+SHARES_OF = (*tuple(RUNS)[:6], "flat, 0.003")
+"""Runs whose own shares are written down step by step."""
 
 
 def runs_of(seed: int) -> dict[str, Course]:
@@ -79,24 +70,18 @@ def runs_of(seed: int) -> dict[str, Course]:
     torch.set_num_threads(1)
     corpus = short_sentences()
 
-    def run(
-        rates: list[float], changes: Changes, of: type[Transformer] = Transformer
-    ) -> Course:
+    def run(name: str, of: type[Transformer] = Transformer) -> Course:
+        rates, changes = RUNS[name]
         return train_small(small_model(corpus, seed, of), corpus, rates, seed, changes)
 
-    found = {name: run(*way) for name, way in RUNS.items()}
-    for name in ("flat", *(f"flat, at most {limit}" for limit in LIMITS)):
-        changes = Changes(filled=WARMUP, as_long=as_long_as(found[name], ALL))
-        found[f"{name}, v filled"] = run(FLAT, changes)
-    lengths = as_long_as(found["flat"], FIRST, later=WARMUP)
-    found["long steps later"] = run(low_in(1, WARMUP), Changes(as_long=lengths))
+    found = {name: run(name) for name in RUNS}
     for name in IN_PRE_NORM:
-        found[f"{name}, pre-norm"] = run(*RUNS[name], of=PreNorm)
+        found[f"{name}, pre-norm"] = run(name, of=PreNorm)
     return found
 
 
 def main() -> None:
-    """Train with all seeds; write how each run ends, and some runs step by step."""
+    """Train with all seeds; write how each run ends, and some own shares."""
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result["seeds"] = [*SEEDS]
     courses: dict[str, list[Course]] = {}
@@ -111,11 +96,10 @@ def main() -> None:
         name: [round(mean(at), 6) for at in zip(*(c.lengths for c in of), strict=True)]
         for name, of in courses.items()
     }
-    for what in ("losses", "own_shares"):
-        result[what] = {
-            name: [[round(x, 3) for x in getattr(c, what)] for c in courses[name]]
-            for name in IN_FULL
-        }
+    result["own_shares"] = {
+        name: [[round(x, 3) for x in c.own_shares] for c in courses[name]]
+        for name in SHARES_OF
+    }
     write_json(FIRST_STEPS, result)
 
 

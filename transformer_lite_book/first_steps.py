@@ -1,4 +1,4 @@
-"""Small translators, trained by an Adam whose first steps can be shortened or changed.
+"""Small translators, trained by an Adam whose first steps can be changed.
 
 The *length* of a step is the mean over all weights of how far they move. Adam's first
 steps are the longest. A model of a seed sees the same batches in all its runs.
@@ -8,7 +8,7 @@ Chapter: 05_3_optimizer
 Tests: tests/book/test_first_steps.py
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -65,23 +65,12 @@ def flat_rate(step: int, peak: float, warmup: int) -> float:
     return peak * min(1, (warmup / step) ** 0.5)
 
 
-def shortened(move: Tensor, longest: float) -> Tensor:
-    """Return a step, in learning rates, whose length is at most `longest`."""
-    return move * min(1.0, longest / move.abs().mean().item())
-
-
 @dataclass(frozen=True)
 class Changes:
     """How a run's steps differ from those of Adam. Steps are counted from 1."""
 
-    longest: Mapping[int, float] = field(default_factory=dict)
-    """How long some steps may be, in learning rates."""
-    as_long: Mapping[int, float] = field(default_factory=dict)
-    """How long some steps are, times their learning rate."""
     filled: int = 0
     """Batches whose squared gradients are in v before the first step."""
-    anew: int = 0
-    """The step before which Adam's averages are emptied; 0 for none."""
     random_signs: Container[int] = ()
     """Steps in which each weight moves as far as it would, but to a random side."""
 
@@ -129,7 +118,7 @@ def train_small(
         return parameters_to_vector(torch.autograd.grad(loss, parameters))
 
     m, v = torch.tensor(0.0), torch.tensor(0.0)
-    in_m = in_v = 0  # how many gradients
+    in_v = 0  # how many gradients
     other_batches = torch.Generator().manual_seed(1000 + seed)
     for _ in range(changes.filled):
         v, in_v = 0.98 * v + 0.02 * gradient(other_batches) ** 2, in_v + 1
@@ -138,17 +127,11 @@ def train_small(
     signs = torch.Generator().manual_seed(2000 + seed)
     for step, rate in enumerate(rates, start=1):
         g = gradient(batches)
-        if step == changes.anew:
-            m, v, in_m, in_v = torch.zeros_like(g), torch.zeros_like(g), 0, 0
-        m, v, in_m, in_v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g**2, in_m + 1, in_v + 1
-        move = (m / (1 - 0.9**in_m)) / ((v / (1 - 0.98**in_v)).sqrt() + 1e-9)
+        m, v, in_v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g**2, in_v + 1
+        move = (m / (1 - 0.9**step)) / ((v / (1 - 0.98**in_v)).sqrt() + 1e-9)
         if step in changes.random_signs:
             up = torch.randint(2, move.shape, generator=signs)
             move = move.abs() * (2 * up - 1)
-        if step in changes.longest:
-            move = shortened(move, changes.longest[step])
-        if step in changes.as_long:
-            move = move * (changes.as_long[step] / (rate * move.abs().mean()))
         course.lengths.append(rate * move.abs().mean().item())
         parts = move.split([parameter.numel() for parameter in parameters])
         with torch.no_grad():

@@ -305,11 +305,11 @@ def appended_positions() -> dict[str, dict[str, list[float]]]:
 
 
 def runs_by_first_steps() -> dict[str, Any]:
-    """Return small trainings whose first steps are long, short or otherwise.
+    """Return small trainings that begin with none, some or many full steps.
 
     By the run's name, "end" has the last ten steps' mean loss, one for each seed, and
     "lengths" how far a weight moves in each step, the mean over weights and seeds.
-    "losses" and "own_shares" have some runs step by step, a list for each seed.
+    "own_shares" has some runs step by step, a list for each seed.
     """
     return _read(FIRST_STEPS)
 

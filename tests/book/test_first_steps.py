@@ -14,7 +14,6 @@ from transformer_lite_book.first_steps import (
     Changes,
     flat_rate,
     short_sentences,
-    shortened,
     small_model,
     train_small,
     with_ramp,
@@ -55,16 +54,11 @@ def test_without_changes_the_steps_are_those_of_adam(corpus):
     assert near.float().mean() > 0.99  # where a gradient is nearly 0, they may differ
 
 
-def test_steps_get_the_lengths_that_they_are_told_to_have(corpus):
-    _, plain = trained(corpus)
-    assert plain.lengths[0] == pytest.approx(0.01, rel=0.05)
-    _, short = trained(corpus, longest={1: 0.2, 2: 50.0})
-    assert short.lengths[0] == pytest.approx(0.002)
-    assert short.lengths[1] > 0.003
-    _, set_to = trained(corpus, filled=2, as_long={1: 0.004, 3: 0.001})
-    assert set_to.lengths[0] == pytest.approx(0.004)
-    assert set_to.lengths[2] == pytest.approx(0.001)
-    assert len(set_to.losses) == len(set_to.own_shares) == 3
+def test_a_full_first_step_moves_weights_by_its_rate(corpus):
+    _, course = trained(corpus, filled=0)
+    assert course.lengths[0] == pytest.approx(0.01, rel=0.05)
+    _, filled = trained(corpus, filled=2)
+    assert len(filled.losses) == len(filled.own_shares) == 3
 
 
 def test_filled_averages_and_random_signs_change_the_first_step(corpus):
@@ -86,23 +80,17 @@ def test_filled_averages_and_random_signs_change_the_first_step(corpus):
     assert (moves[2] == moves[0])[used].float().mean() == pytest.approx(0.5, abs=0.05)
 
 
-def test_anew_is_a_first_step_again(corpus):
-    _, course = trained(corpus, steps=12, anew=12)
-    assert course.lengths[10] < 0.006
-    assert course.lengths[11] > 0.007  # some gradients are 0
-
-
-def test_a_short_step_stays_as_it_is():
-    move = torch.tensor([0.1, -0.3])
-    assert torch.equal(shortened(move, 0.2), move)
-    assert shortened(move, 0.1).tolist() == pytest.approx([0.05, -0.15])
-
-
 def test_after_the_first_steps_all_rates_of_a_peak_are_equal():
     later = {
         tuple(round(rate, 9) for rate in rates[script.WARMUP :])
         for rates, _ in script.RUNS.values()
     }
     assert len(later) == 2  # of two peaks
+    full = {
+        name: sum(rate == script.PEAK for rate in rates[: script.WARMUP])
+        for name, (rates, _) in script.RUNS.items()
+    }
+    named = [full[name] for name in ("low first", "one full", "five full", "flat")]
+    assert named == [0, 1, 5, script.WARMUP]
     assert with_ramp(15, 0.01, 30) == pytest.approx(0.005)
     assert flat_rate(120, 0.01, 30) == with_ramp(120, 0.01, 30) == pytest.approx(0.005)
