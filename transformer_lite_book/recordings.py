@@ -50,6 +50,8 @@ SURENESS = FOLDER / "sureness.json"
 """Written by results/sureness.py."""
 SMOOTHED = FOLDER / "smoothing.json"
 """Written by results/smoothing.py."""
+SMOOTHED_TINY = FOLDER / "smoothing_tiny.json"
+"""Written by results/smoothing.py as it was at the commit that the file names."""
 WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
 PATHS = FOLDER / "paths.json"
@@ -145,15 +147,18 @@ def sureness() -> dict[str, Any]:
     return _read(SURENESS)
 
 
-def runs_by_smoothing() -> dict[str, Any]:
+def runs_by_smoothing(*, tiny: bool = False) -> dict[str, Any]:
     """Return what small translators trained with and without label smoothing score.
 
     "runs" has for each seed and "smoothing" the "temperature" at which its perplexity
     on other captions is lowest, and how sure and how good it is, "undivided" and with
     its scores "divided" by that. "gains" has mean gains of BLEU, each with its 95 %
     interval over other captions.
+
+    Args:
+        tiny: Whether they are those that saw a few short captions, without dropout.
     """
-    return _read(SMOOTHED)
+    return _read(SMOOTHED_TINY if tiny else SMOOTHED)
 
 
 def runs_that_differ() -> dict[str, Any]:

@@ -132,6 +132,20 @@ def test_small_translators_with_smoothing_are_less_sure_and_as_often_right():
             assert run["divided"]["accuracy"] == run["undivided"]["accuracy"]
 
 
+def test_tiny_translators_with_smoothing_are_worse_in_perplexity_and_not_in_bleu():
+    stored = recordings.runs_by_smoothing(tiny=True)
+    pairs = [*zip(stored["runs"][::2], stored["runs"][1::2], strict=True)]
+    each = [(run["seed"], run["smoothing"]) for pair in pairs for run in pair]
+    assert each == [*product(range(1, 6), smoothing.SMOOTHINGS)]
+    ends = [[run["undivided"] for run in pair] for pair in pairs]
+    assert all(after["perplexity"] > before["perplexity"] for before, after in ends)
+    gained = [after["beam_bleu"] - before["beam_bleu"] for before, after in ends]
+    found = stored["gains"]["smoothing, beam"]
+    assert found["gain"] == pytest.approx(sum(gained) / 5, abs=0.011)
+    low, high = found["interval"]
+    assert low < 0 < high
+
+
 def test_what_smoothing_gains_is_what_the_stored_runs_gain_and_may_be_nothing():
     stored = recordings.sureness()["smoothing"]
     assert re.fullmatch("[0-9a-f]{12}", stored["commit"])
