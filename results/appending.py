@@ -2,8 +2,8 @@
 
 Where positions are added, words and positions have all channels, as in the paper. Where
 they are appended, the positions have the last 12 channels and the words the others. The
-output matrix is the embeddings' own, so it loses these channels, too, except where it is
-called whole. The task is that of chapter 3.5: who finds whom.
+output matrix is the embeddings' own, so it loses these channels, too, except where it
+is called whole. The task is that of chapter 3.5: who finds whom.
 
 python -m results.appending                         all ways
 python -m results.appending "added" "added, wider"  these; the others stay
