@@ -1,14 +1,17 @@
 """Train small translators whose positions are added, or appended to the words.
 
-All get one table of positions, in the last 12 channels. Where positions are added, the
-words have these channels as well; where they are appended, the words have the others
-alone. The output matrix is the embeddings' own, so it loses these channels, too, except
-where it is called whole. The task is that of chapter 3.5: who finds whom.
+Where positions are added, words and positions have all channels, as in the paper. Where
+they are appended, the positions have the last 12 channels and the words the others. The
+output matrix is the embeddings' own, so it loses these channels, too, except where it
+is called whole. The task is that of chapter 3.5: who finds whom.
 
-python -m results.appending
+python -m results.appending                         all ways
+python -m results.appending "added" "added, wider"  these; the others stay
 """
 
+import json
 import random
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -32,8 +35,8 @@ from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite_book.recordings import APPENDING
 
 SPECIAL = ["PAD", "BOS", "EOS", "UNK"]
-LONGEST, CHANNELS = 64, 12
-"""Positions of the table, and its channels: the last ones of each vector."""
+LONGEST = 64
+"""Positions of the table."""
 WAYS = {
     "added": (24, 24, 24),
     "appended": (24, 12, 12),
@@ -41,7 +44,9 @@ WAYS = {
     "added, wider": (36, 36, 36),
     "appended, wider": (36, 24, 24),
 }
-"""Channels of each vector, of the words at the input, and of the output matrix."""
+"""Channels of each vector, of the words at the input, and of the output matrix.
+
+The channels without words have the positions; if there are none, all have."""
 SEEDS = {250: list(range(1, 21)), 1000: list(range(1, 6))}
 """By the steps of training."""
 BATCH = 32
@@ -79,9 +84,10 @@ def training_pairs(number: int = 3000) -> list[tuple[list[str], list[str]]]:
     return [pair for pair in pairs if pair not in tests]
 
 
-def positions(width: int) -> Tensor:
-    """Return the table of all ways: zeros, then the positions' channels."""
-    return F.pad(sinusoidal_encoding(LONGEST, CHANNELS), (width - CHANNELS, 0))
+def positions(width: int, words: int) -> Tensor:
+    """Return a table with all channels, or zeros where appended words are."""
+    channels = width - words or width
+    return F.pad(sinusoidal_encoding(LONGEST, channels), (width - channels, 0))
 
 
 def untrained(size: int, way: str, seed: int) -> Transformer:
@@ -92,7 +98,7 @@ def untrained(size: int, way: str, seed: int) -> Transformer:
     torch.manual_seed(seed)
     model = Transformer(config)
     for side in (model.encoder, model.decoder):
-        side.positions.encoding.copy_(positions(width))
+        side.positions.encoding.copy_(positions(width, at_input))
 
     def first(channels: int, values: Tensor) -> Tensor:
         return F.pad(values[..., :channels], (0, width - channels))
@@ -137,15 +143,22 @@ def share_right(way: str, seed: int, num_steps: int) -> float:
     return round(sum(right) / len(right), 3)
 
 
-def main() -> None:
-    """Train all of them."""
-    result: dict[str, Any] = {"commit": require_clean(), **conditions()}
-    result |= {"ways": WAYS, "channels": CHANNELS, "seeds": SEEDS, "batch": BATCH}
+def main(chosen: list[str]) -> None:
+    """Train the chosen ways, or all of them."""
+    old: dict[str, Any] = {"commits": {}, "right": {}}
+    if chosen:
+        old = json.loads(APPENDING.read_text("utf-8"))
+    commits = old["commits"] | dict.fromkeys(chosen or WAYS, require_clean())
+    result: dict[str, Any] = {"commits": {way: commits[way] for way in WAYS}}
+    result |= {**conditions(), "ways": WAYS, "seeds": SEEDS, "batch": BATCH}
     result["right"] = {}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for num_steps, seeds in SEEDS.items():
             of_way = result["right"][str(num_steps)] = {}
             for way in WAYS:
+                if chosen and way not in chosen:
+                    of_way[way] = old["right"][str(num_steps)][way]
+                    continue
                 train = partial(share_right, way, num_steps=num_steps)
                 of_way[way] = list(pool.map(train, seeds))
                 print(num_steps, way, *of_way[way], flush=True)
@@ -153,4 +166,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -469,10 +469,13 @@ def test_appended_positions_have_channels_of_their_own():
     for way, (width, at_input, at_output) in appending.WAYS.items():
         model = appending.untrained(50, way, seed=1)
         embedding, table = model.encoder.embedding, model.encoder.positions.encoding
-        assert not table[:, :-12].any()
-        torch.testing.assert_close(table[:, -12:], sinusoidal_encoding(64, 12))
+        has_all = way.startswith("added")
+        assert at_input == (width if has_all else width - 12)
+        channels = width if has_all else 12
+        assert not table[:, :-channels].any()
+        expected = sinusoidal_encoding(64, channels)
+        torch.testing.assert_close(table[:, -channels:], expected)
         assert table.shape == (64, width)
-        assert (at_input == width) == way.startswith("added")
         assert embedding(ids)[..., :at_input].all()
         assert not embedding(ids)[..., at_input:].any()
         scores = model(ids, ids).flatten(0, 1)
