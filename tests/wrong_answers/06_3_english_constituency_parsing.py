@@ -103,6 +103,12 @@ def outermost_by_label(tokens, words, labels):
     return allowed - {f"){tokens[0][1:]}"} if tokens and is_left else allowed
 
 
+def then(x_after_a, x_after_b):
+    """The second token's probabilities, by the first."""
+    each = {"a": x_after_a, "b": x_after_b}
+    return {token: {"x": x, "y": 1 - x} for token, x in each.items()}
+
+
 # fmt: off
 WRONG = {
     "check_attachment_scores": {
@@ -139,6 +145,16 @@ WRONG = {
             | (set(words) if allowed_by()(tokens, words, labels) & {*words} else set())
         ),
         "nothing": lambda *_: set(),
+    },
+    "check_missed_tree": {
+        "the likeliest tree is found": lambda: ({"a": 0.6, "b": 0.4}, then(0.9, 0.1), {"a": 0.54 / 0.58, "b": 0.04 / 0.58}),
+        "both trees are equally likely": lambda: ({"a": 0.6, "b": 0.4}, then(0.4, 0.6), {"a": 0.5, "b": 0.5}),
+        "the first tokens are equally likely": lambda: ({"a": 0.5, "b": 0.5}, then(0.1, 0.9), {"a": 0.1, "b": 0.9}),
+        "made to sum to 1 at each step": lambda: ({"a": 0.6, "b": 0.4}, then(0.1, 0.9), {"a": 0.6, "b": 0.4}),
+        "the model's own probabilities": lambda: ({"a": 0.6, "b": 0.4}, then(0.1, 0.9), {"a": 0.06, "b": 0.36}),
+        "a step that does not sum to 1": lambda: ({"a": 0.6, "b": 0.4}, {"a": {"x": 0.1, "y": 0.1}, "b": {"x": 0.9, "y": 0.1}}, {"a": 0.06 / 0.42, "b": 0.36 / 0.42}),
+        "a negative probability": lambda: ({"a": 1.4, "b": -0.4}, then(0.9, 0.1), {"a": 1, "b": 0}),
+        "no shares": lambda: ({"a": 0.6, "b": 0.4}, then(0.1, 0.9)),
     },
 }
 # fmt: on
