@@ -62,6 +62,8 @@ INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
 SECOND_CORE = FOLDER / "second_core.json"
 """Written by results/second_core.py."""
+LOOPS = FOLDER / "loops.json"
+"""Written by results/loops.py."""
 TIED_ROWS = FOLDER / "tied_rows.json"
 """Written by results/tied_rows.py."""
 PAD_LOSS = FOLDER / "pad_loss.json"
@@ -277,6 +279,17 @@ def times_with_two_cores() -> list[dict[str, Any]]:
     "sentences". "one" and "two" are as many times each, taken in turns.
     """
     return _read(SECOND_CORE)["times"]
+
+
+def sentences_of_loops() -> dict[str, list[int]]:
+    """Return how many of 1,000 test sentences chapter 1's loops translate, by layer.
+
+    There is one number for each seed.
+    """
+    found: dict[str, list[int]] = {}
+    for run in _read(LOOPS)["runs"]:
+        found.setdefault(run["layer"], []).append(run["right"])
+    return found
 
 
 def neighbours_in_matrices() -> dict[str, Any]:

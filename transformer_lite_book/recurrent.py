@@ -1,7 +1,7 @@
-"""Recurrent translation before the Transformer, without and with additive attention.
+"""Recurrent translation before the Transformer, without and with attention.
 
-Both models have the interface of `model.Transformer`, so the same training step and
-the same search serve all three.
+`RecurrentModel` has the interface of `model.Transformer`, so the same training step and
+the same search serve both.
 
 Paper: §1–2
 Chapter: 01_introduction, 02_background
@@ -219,3 +219,63 @@ class RecurrentModel(nn.Module):
             weights.append(self.decoder.look(state)[1])
             _, state = self.decoder.advance(last_ids, state)
         return torch.cat(weights, dim=1)
+
+
+class LoopThenAttention(nn.Module):
+    """A recurrent encoder–decoder whose attention feeds nothing back into a state.
+
+    PyTorch's own layer computes all states; then attention serves all words at once.
+
+    Args:
+        layer: nn.GRU or nn.LSTM.
+        vocab_size: Entries of the vocabulary shared by source and target.
+        d_model: Width of embeddings and states; an even number.
+        dropout: Share of embeddings and outputs that training drops.
+    """
+
+    def __init__(
+        self,
+        layer: type[nn.GRU] | type[nn.LSTM],
+        vocab_size: int,
+        d_model: int,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.embedding, self.dropout = (
+            Embedding(vocab_size, d_model),
+            nn.Dropout(dropout),
+        )
+        self.forwards = layer(d_model, d_model // 2, batch_first=True)
+        self.backwards = layer(d_model, d_model // 2, batch_first=True)
+        self.decoder = layer(2 * d_model, d_model, batch_first=True)
+        self.output = nn.Linear(3 * d_model, d_model)
+
+    def forward(
+        self,
+        src_ids: Int[Tensor, "batch src_len"],
+        tgt_ids: Int[Tensor, "batch tgt_len"],
+    ) -> Float[Tensor, "batch tgt_len vocab"]:
+        """Score the next token at each target position, teacher-forced."""
+        mask = src_ids != PAD
+        lengths = mask.sum(dim=1, keepdim=True)
+        # Each sentence reversed, and its padding behind it; twice gives it back.
+        reverse = (lengths - 1 - torch.arange(src_ids.size(1))) % src_ids.size(1)
+        x = self.dropout(self.embedding(src_ids))
+        ahead = self.forwards(x)[0]
+        back = self.backwards(_in_order(x, reverse))[0]
+        memory = torch.cat([ahead, _in_order(back, reverse)], dim=-1)
+        ends = [_in_order(states, lengths - 1) for states in (ahead, back)]
+        read = self.dropout(self.embedding(tgt_ids))
+        context = torch.cat(ends, dim=-1).expand_as(read)
+        states = self.decoder(torch.cat([read, context], dim=-1))[0]
+        energy = (states @ memory.mT).masked_fill(~mask[:, None], -math.inf)
+        found = energy.softmax(dim=-1) @ memory
+        output = torch.tanh(self.output(torch.cat([states, read, found], dim=-1)))
+        return self.embedding.logits(self.dropout(output))
+
+
+def _in_order(
+    states: Float[Tensor, "batch len width"], places: Int[Tensor, "batch chosen"]
+) -> Float[Tensor, "batch chosen width"]:
+    """Return the states at these places of each sentence."""
+    return states.gather(1, places[..., None].expand(-1, -1, states.size(-1)))

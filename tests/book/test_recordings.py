@@ -18,6 +18,7 @@ from results import (
     as_long,
     first_steps,
     input_factor,
+    loops,
     pad_loss,
     paths,
     second_core,
@@ -560,6 +561,28 @@ def test_a_second_core_needs_words_that_do_not_wait():
         for width, low, high in ((128, 0.7, 1.2), (512, 1.3, 2.5)):
             operations = layer, width, *second_core.LONG, second_core.OPERATIONS
             assert low < gains[operations] < high
+
+
+def test_chapter_1s_loops_translate():
+    found = recordings.sentences_of_loops()
+    assert [*found] == [*loops.LAYERS]
+    for right in found.values():
+        assert len(right) == len(loops.SEEDS)
+        assert 860 < min(right) <= max(right) <= loops.TEST
+
+
+@pytest.mark.parametrize("layer", ["GRU", "LSTM"])
+def test_chapter_1s_loops_are_trained_as_recorded(layer):
+    words, pairs = loops.sentences()
+    known = {tuple(map(tuple, pair)) for pair in pairs[: loops.TRAIN]}
+    assert max(i for pair in known for side in pair for i in side) == len(words) - 1
+    assert not known & {tuple(map(tuple, pair)) for pair in pairs[loops.TRAIN :]}
+    torch.manual_seed(1)
+    model = loops.LoopThenAttention(loops.LAYERS[layer], len(words), loops.WIDTH)
+    batch = next(loops.batches(pairs[:64], seed=1))
+    seen = {tuple(row[row > 0].tolist()[:-1]) for row in batch.src_ids}
+    assert seen == {tuple(source) for source, _ in pairs[:64]}
+    assert loops.translated(model, pairs[-20:]) == 0
 
 
 def test_many_long_first_steps_make_a_deep_collapse_and_a_high_loss():

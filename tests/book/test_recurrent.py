@@ -13,7 +13,11 @@ from transformer_lite.batching import Batch
 from transformer_lite.optimizer import adam
 from transformer_lite.tokenizer import BOS, EOS, PAD
 from transformer_lite.training.step import Objective, train_step
-from transformer_lite_book.recurrent import AdditiveAttention, RecurrentModel
+from transformer_lite_book.recurrent import (
+    AdditiveAttention,
+    LoopThenAttention,
+    RecurrentModel,
+)
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 SRC = torch.tensor([[5, 7, 11, 13, 17, 19, EOS], [23, 6, 8, EOS, PAD, PAD, PAD]])
@@ -30,9 +34,24 @@ def some_model(attention, dropout=0.0):
     return model
 
 
+def some_loop(layer):
+    """A loop with attention behind it, in float64, whose every parameter is random."""
+    torch.manual_seed(1)
+    loop = LoopThenAttention(layer, 29, 14, dropout=0.0).double()
+    for parameter in loop.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return loop
+
+
 @pytest.fixture(scope="module", params=[False, True], ids=["one vector", "attention"])
 def model(request):
     return some_model(attention=request.param)
+
+
+@pytest.fixture(scope="module", params=[False, True, nn.GRU, nn.LSTM], ids=str)
+def any_model(request):
+    is_loop = isinstance(request.param, type)
+    return some_loop(request.param) if is_loop else some_model(request.param)
 
 
 def test_additive_attention_is_a_loop_over_plain_numbers():
@@ -61,28 +80,28 @@ def test_additive_attention_is_a_loop_over_plain_numbers():
 
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(sentences, sentences), min_size=2, max_size=5))
-def test_a_batch_gives_the_logits_of_its_sentences_one_by_one(model, pairs):
+def test_a_batch_gives_the_logits_of_its_sentences_one_by_one(any_model, pairs):
     batch = Batch.from_ids(*map(list, zip(*pairs, strict=True)))
-    together = model(batch.src_ids, batch.tgt_input)
+    together = any_model(batch.src_ids, batch.tgt_input)
     for row, (src, tgt) in enumerate(pairs):
         src_ids, tgt_ids = torch.tensor([[*src, EOS]]), torch.tensor([[BOS, *tgt]])
-        alone = model(src_ids, tgt_ids)[0]
+        alone = any_model(src_ids, tgt_ids)[0]
         assert_close(together[row, : len(alone)], alone, **EXACT)
 
 
-def test_a_future_token_changes_no_earlier_logit(model):
+def test_a_future_token_changes_no_earlier_logit(any_model):
     changed = TGT.clone()
     changed[:, 3:] = 28
-    before, after = model(SRC, TGT), model(SRC, changed)
+    before, after = any_model(SRC, TGT), any_model(SRC, changed)
     assert_close(after[:, :3], before[:, :3], **EXACT)
     assert (after[:, 3:] - before[:, 3:]).abs().min() > 1e-9
 
 
 @pytest.mark.parametrize("place", range(7))
-def test_every_source_token_can_change_the_first_logit(model, place):
+def test_every_source_token_can_change_the_first_logit(any_model, place):
     changed = SRC.clone()
     changed[0, place] = 4
-    difference = (model(changed, TGT) - model(SRC, TGT)).abs()
+    difference = (any_model(changed, TGT) - any_model(SRC, TGT)).abs()
     assert difference[0, 0].max() > 1e-6
     assert difference[1].max() < 1e-10
 
