@@ -305,7 +305,7 @@ def appended_positions() -> dict[str, dict[str, list[float]]]:
 
 
 def runs_by_first_steps() -> dict[str, Any]:
-    """Return small trainings that begin with none, some or many full steps.
+    """Return small trainings that begin with none, some or many steps at the peak.
 
     By the run's name, "end" has the last ten steps' mean loss, one for each seed, and
     "lengths" how far a weight moves in each step, the mean over weights and seeds.
