@@ -62,8 +62,6 @@ SECOND_CORE = FOLDER / "second_core.json"
 """Written by results/second_core.py."""
 TIED_ROWS = FOLDER / "tied_rows.json"
 """Written by results/tied_rows.py."""
-PAD_LOSS = FOLDER / "pad_loss.json"
-"""Written by results/pad_loss.py."""
 APPENDING = FOLDER / "appending.json"
 """Written by results/appending.py."""
 FIRST_STEPS = FOLDER / "first_steps.json"
@@ -282,16 +280,6 @@ def neighbours_in_matrices() -> dict[str, Any]:
     "random noun" one. "losses" has the last losses of "one" and of "three".
     """
     return _read(TIED_ROWS)
-
-
-def losses_with_padding() -> dict[str, Any]:
-    """Return how small translators learn if PAD has a loss, and if it has none.
-
-    "runs" has a list of seeds for each order of the pairs and kind of labels, such as
-    "random, PAD, too"; each seed has a test after each of "steps": "loss" of the
-    tokens, "loss_with_pad", and "right", the share of the tokens predicted.
-    """
-    return _read(PAD_LOSS)
 
 
 def appended_positions() -> dict[str, dict[str, list[float]]]:
