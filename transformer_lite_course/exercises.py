@@ -6,8 +6,10 @@ Tests: tests/course/test_verdicts.py
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
+from inspect import unwrap
 from numbers import Integral, Real
 from textwrap import fill
 from types import MappingProxyType
@@ -46,6 +48,29 @@ def check(body: Callable[[Any], None]) -> Callable[[Any], bool]:
         return verdict == "correct"
 
     return checked
+
+
+@contextmanager
+def forbidden(*functions: Callable[..., Any]) -> Iterator[None]:
+    """Let calls of these functions fail inside the block, under whatever name.
+
+    Args:
+        functions: Written in Python. Their code is exchanged, so each remains the same
+            object wherever it was imported.
+    """
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("Write it yourself; this function is forbidden here.")
+
+    plain = [unwrap(function) for function in functions]
+    codes = [function.__code__ for function in plain]
+    try:
+        for function in plain:
+            function.__code__ = unwrap(refuse).__code__
+        yield
+    finally:
+        for function, code in zip(plain, codes, strict=True):
+            function.__code__ = code
 
 
 def require_number(

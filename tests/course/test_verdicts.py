@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from transformer_lite_course.comparison import MistakeError, require, require_equal
-from transformer_lite_course.exercises import check, require_number
+from transformer_lite_course.exercises import check, forbidden, require_number
 
 
 @check
@@ -34,6 +34,18 @@ def test_a_check_says_its_verdict(answer, verdict, capsys):
 
 def test_a_check_keeps_its_name():
     assert check_double.__name__ == "check_double"
+
+
+def test_a_forbidden_function_fails_under_every_name_inside_the_block_only():
+    def double(x, times=1):
+        return 2 * x * times
+
+    def nested():
+        return (lambda: double(3, times=2))()
+
+    with pytest.raises(RuntimeError, match="forbidden here"), forbidden(double):
+        nested()
+    assert nested() == 12
 
 
 @pytest.mark.parametrize("found", [6, 6.0, np.float32(6), torch.tensor([6])])

@@ -1,5 +1,7 @@
 """Wrong answers to the exercises of 6.3, by check and by mistake."""
 
+from collections import Counter
+
 from transformer_lite.parsing.trees import NotATreeError, tree_of
 
 
@@ -109,8 +111,28 @@ def then(x_after_a, x_after_b):
     return {token: {"x": x, "y": 1 - x} for token, x in each.items()}
 
 
+def f1(overlap):
+    """The mended score, with another way to count what is right."""
+
+    def candidate(golds, outputs):
+        outputs = [output or Counter() for output in outputs]
+        right = sum(map(overlap, golds, outputs))
+        return 200 * right / sum(part.total() for part in (*golds, *outputs))
+
+    return candidate
+
+
+CLOSE = {"a": 0.502, "b": 0.498}
+
 # fmt: off
 WRONG = {
+    "check_corpus_f1": {
+        "different phrases": f1(lambda gold, output: len(gold & output)),
+        "sets": f1(lambda gold, output: len({*gold} & {*output})),
+        "an output that is no tree is left out": lambda golds, outputs: f1(lambda g, o: (g & o).total())(
+            *zip(*(pair for pair in zip(golds, outputs, strict=True) if pair[1] is not None), strict=True)
+        ),
+    },
     "check_attachment_scores": {
         "precision and recall exchanged": lambda: (600 / 7, 100, 1200 / 13),
         "the arithmetic mean": lambda: (100, 600 / 7, (100 + 600 / 7) / 2),
@@ -131,12 +153,17 @@ WRONG = {
         ),
         "words have only letters": words_by(str.isalpha),
         "words have only small letters": words_by(str.islower),
+        "words have letters or are a full stop": words_by(lambda token: token.isalpha() or token == "."),
+        "words have one or two characters": words_by(lambda token: len(token) <= 2 and token[0] not in "()"),
         "no phrases at depths 5 to 8": not_at_depth(5, 6, 7, 8),
         "no phrases at depth 11": not_at_depth(11),
         "keeps the limit of eight": with_limit(in_a_row=8),
         "lets 13 open in a row": with_limit(in_a_row=13),
+        "no phrases at depth 13": not_at_depth(13),
         "keeps the limit of 149": with_limit(most=149),
+        "a limit of 151": with_limit(most=151),
         "asks the package": by_trial,
+        "asks the package in a function of its own": lambda *given: (lambda: by_trial(*given))(),
         "the labels are fixed": lambda tokens, words, _: allowed_by()(tokens, words, ["S", "NP", "VP"]),
         "the labels of the treebank": lambda tokens, words, _: allowed_by()(tokens, words, ["S", "NP", "VP", "QP"]),
         "a list": lambda *given: sorted(allowed_by()(*given)),
@@ -154,7 +181,26 @@ WRONG = {
         "the model's own probabilities": lambda: ({"a": 0.6, "b": 0.4}, then(0.1, 0.9), {"a": 0.06, "b": 0.36}),
         "a step that does not sum to 1": lambda: ({"a": 0.6, "b": 0.4}, {"a": {"x": 0.1, "y": 0.1}, "b": {"x": 0.9, "y": 0.1}}, {"a": 0.06 / 0.42, "b": 0.36 / 0.42}),
         "a negative probability": lambda: ({"a": 1.4, "b": -0.4}, then(0.9, 0.1), {"a": 1, "b": 0}),
+        "a third token, the likeliest": lambda: (
+            {"a": 0.2, "b": 0.15, "c": 0.65}, {**then(0.1, 0.9), "c": {"x": 0.9, "y": 0.1}}, {"a": 0.02 / 0.155, "b": 0.135 / 0.155}
+        ),
+        "a third token after a": lambda: (
+            {"a": 0.6, "b": 0.4}, then(0.1, 0.9) | {"a": {"x": 0.1, "y": 0.2, "z": 0.7}}, {"a": 0.06 / 0.42, "b": 0.36 / 0.42}
+        ),
+        "made to sum to 1, with close numbers": lambda: (CLOSE, then(0.5, 0.508), CLOSE),
+        "the model's own, with close numbers": lambda: (CLOSE, then(0.99, 1.0), {"a": 0.497, "b": 0.498}),
+        "the second step's probabilities": lambda: (CLOSE, then(0.4, 0.6), {"a": 0.4, "b": 0.6}),
+        "the same, with other numbers": lambda: ({"a": 0.51, "b": 0.49}, then(0.001, 0.999), {"a": 0.001, "b": 0.999}),
+        "the winner gets 1": lambda: ({"a": 0.9, "b": 0.1}, then(0.0, 0.5), {"a": 0, "b": 1}),
         "no shares": lambda: ({"a": 0.6, "b": 0.4}, then(0.1, 0.9)),
+    },
+}
+
+RIGHT = {
+    "check_missed_tree": {
+        "trees by name": lambda: ({"a": 0.6, "b": 0.4}, then(0.1, 0.9), {"ax": 0.143, "bx": 0.857}),
+        "close at first": lambda: ({"a": 0.55, "b": 0.45}, then(0.1, 0.9), {"a": 0.055 / 0.46, "b": 0.405 / 0.46}),
+        "nearly certain at first": lambda: ({"a": 0.9, "b": 0.1}, then(0.1, 0.95), {"a": 0.09 / 0.185, "b": 0.095 / 0.185}),
     },
 }
 # fmt: on
