@@ -39,6 +39,32 @@ def exactly_that_many(x, rate):
     return x * (order >= round(rate * x.size(2))) / (1 - rate)
 
 
+def exactly_that_many_in_all(x, rate):
+    sentences, channels = x.size(0), x.size(2)
+    order = torch.randperm(sentences * channels).view(sentences, 1, channels)
+    return x * (order >= round(rate * sentences * channels)) / (1 - rate)
+
+
+def every_fifth_repeats_its_neighbour(x, rate):
+    coins = torch.rand(of_channels(x))
+    repeated = coins[..., 3::5]
+    coins[..., 4::5] = repeated[..., : coins[..., 4::5].size(-1)].clone()
+    return x * (coins >= rate) / (1 - rate)
+
+
+def first_fifth_is_shared(x, rate):
+    coins = torch.rand(of_channels(x))
+    coins[..., : x.size(2) // 5] = coins[:1, :, : x.size(2) // 5].clone()
+    return x * (coins >= rate) / (1 - rate)
+
+
+def some_copied_from_the_left(x, rate):
+    coins = torch.rand(of_channels(x))
+    is_copy = torch.rand(of_channels(x)) < 0.2
+    coins = torch.where(is_copy, coins.roll(1, -1), coins)
+    return x * (coins >= rate) / (1 - rate)
+
+
 def scaled_by_what_is_left(x, rate):
     kept = torch.rand(of_channels(x)) >= rate
     return x * kept / kept.float().mean()
@@ -178,6 +204,32 @@ def labels_in_place(scores, labels, epsilon, pad_id):
     return found
 
 
+def by_differences(scores, labels, epsilon, pad_id):
+    """The loss a little to the right and to the left of each score."""
+
+    def loss(place, step):
+        moved = scores.clone().flatten()
+        moved[place] += step
+        return label_smoothed_loss(
+            moved.view_as(scores), labels, epsilon, pad_id
+        ).loss.item()
+
+    found = [
+        (loss(place, 1e-4) - loss(place, -1e-4)) / 2e-4
+        for place in range(scores.numel())
+    ]
+    return torch.tensor(found, dtype=scores.dtype).view_as(scores)
+
+
+def by_vjp(scores, labels, epsilon, pad_id):
+    with torch.inference_mode(False):
+        copies = scores.clone(), labels.clone()
+        _, pull = torch.func.vjp(
+            lambda s: label_smoothed_loss(s, copies[1], epsilon, pad_id).loss, copies[0]
+        )
+        return pull(torch.ones((), dtype=scores.dtype))[0]
+
+
 def by_functional_grad(scores, labels, epsilon, pad_id):
     with torch.inference_mode(False):
         return torch.func.grad(
@@ -211,6 +263,12 @@ def with_gradients(model, batch):
     return unsmoothed(sums, batch)
 
 
+def with_gradients_thrown_away(model, batch):
+    found = validation(unsmoothed)(model, batch)
+    model.zero_grad()
+    return found
+
+
 def with_gradients_switched_off(model, batch):
     torch.set_grad_enabled(False)
     return validation(unsmoothed)(model, batch)
@@ -230,6 +288,7 @@ WRONG = {
         "dropout off for good": validation(unsmoothed, after=lambda model: None),
         "gradients off for good": with_gradients_switched_off,
         "gradients of the validation batch": with_gradients,
+        "gradients thrown away": with_gradients_thrown_away,
         "padding counts": validation(lambda sums, batch: math.exp(sums.nll.item() / batch.labels.numel())),
         "the mean of sentences": validation(lambda sums, batch: math.exp(sums.nll.item() / len(batch.labels))),
         "the loss": validation(lambda sums, batch: sums.nll.item() / sums.tokens.item()),
@@ -264,6 +323,10 @@ WRONG = {
         "the same coins in every call": same_coins_always,
         "sentences from the third on share coins": shared_from_the_third_on,
         "exactly that many of each sentence": exactly_that_many,
+        "exactly that many in each call": exactly_that_many_in_all,
+        "every fifth channel repeats its neighbour": every_fifth_repeats_its_neighbour,
+        "sentences share the first fifth": first_fifth_is_shared,
+        "some coins are copied from the left": some_copied_from_the_left,
         "scaled by what happens to be left": scaled_by_what_is_left,
         "neighbouring channels share a coin": two_channels_a_coin,
         "half of the sentences have the opposite coins": opposite_coins,
@@ -278,6 +341,8 @@ WRONG = {
         "a softmax that overflows": by_exp,
         "in place": in_place,
         "labels in place": labels_in_place,
+        "by differences": by_differences,
+        "by torch.func.vjp": by_vjp,
         "by torch.func": by_functional_grad,
         "padding counts": gradient(of_the_authors, real=lambda labels, pad_id: torch.ones_like(labels)),
         "padding is always 0": gradient(of_the_authors, real=lambda labels, pad_id: labels != 0),
@@ -311,3 +376,8 @@ WRONG = {
     },
 }
 # fmt: on
+
+RIGHT = {
+    "check_dropout": {"by PyTorch": lambda x, rate: F.dropout1d(x.mT, rate).mT},
+    "check_perplexity": {"without a gradient": validation(unsmoothed)},
+}

@@ -6,6 +6,7 @@ from functools import cache
 from heapq import heappop, heappush
 
 import nbformat
+import numpy as np
 import sacrebleu
 import torch
 from loading import ROOT
@@ -104,6 +105,21 @@ def level_by_level(next_log_probs, margin):
     return best[1]
 
 
+def asking_twice(next_log_probs):
+    """The right search, which asks for EOS and then once more for the others."""
+    begun, best = [(0.0, ())], (-math.inf, ())
+    while begun:
+        log_prob, tokens = begun.pop()
+        if log_prob <= best[0]:
+            continue
+        ended = log_prob + next_log_probs(tokens).get(EOS, -math.inf)
+        best = max(best, (ended, (*tokens, EOS)))
+        nexts = next_log_probs(tokens).items()
+        found = [(log_prob + p, (*tokens, t)) for t, p in nexts if t != EOS]
+        begun += sorted(one for one in found if one[0] > best[0])
+    return best[1]
+
+
 def until_stopped(next_log_probs):
     """Goes through everything, and returns its best when the check stops it."""
     begun, best = [(0.0, ())], (-math.inf, (EOS,))
@@ -149,6 +165,17 @@ def of_the_references_length(sources, references):
     return [decode(encode(own)[: len(encode(human))]) for own, human in pairs]
 
 
+def with_limit(limit):
+    """Greedy outputs of at most so many tokens, by the reference's tokens."""
+
+    def candidate(sources, references):
+        encode, decode = translator().tokenizer.encode, translator().tokenizer.decode
+        pairs = zip(greedy(sources), references, strict=True)
+        return [decode(encode(own)[: limit(len(encode(r)))]) for own, r in pairs]
+
+    return candidate
+
+
 def the_better_one(sources, references):
     """Of the greedy output and a beam's, the one nearer to the reference."""
     both = zip(greedy(sources), translator().translate(sources), strict=True)
@@ -187,6 +214,9 @@ WRONG = {
         "the reference up to each word": forced,
         "the same, with the model's own end": lambda s, r: forced(s, r, own_length=True),
         "as long as the reference": of_the_references_length,
+        "at most twice as long as the reference": with_limit(lambda tokens: 2 * tokens),
+        "five tokens more than the reference": with_limit(lambda tokens: tokens + 5),
+        "at most 18 tokens": with_limit(lambda tokens: 18),
         "the references": lambda s, r: r,
         "a beam of 4": lambda s, r: translator().translate(s),
         "the better of two outputs": the_better_one,
@@ -204,6 +234,8 @@ WRONG = {
         "a beam of 1,000": lambda f: beam(f, 1000),
         "at most fifty tokens": lambda f: level_by_level(lambda t: f(t) if len(t) < 50 else {EOS: -99.0}, 0),
         "beginnings that are a little behind": lambda f: level_by_level(f, 1),
+        "beginnings half as likely as the best": lambda f: level_by_level(f, 0.69),
+        "beginnings that are 10 % behind": lambda f: level_by_level(f, 0.1),
         "everything until the check stops it": until_stopped,
         "the first that ends": lambda f: beam(f, 64, stop=True),
         "at most seven tokens": lambda f: everything(f, 7),
@@ -274,5 +306,16 @@ WRONG = {
 # fmt: on
 
 RIGHT = {
-    "check_outputs": {"by the package": lambda sources, references: greedy(sources)}
+    "check_outputs": {"by the package": lambda sources, references: greedy(sources)},
+    "check_likeliest": {"asking twice": asking_twice},
+    "check_matches": {
+        "by NumPy": lambda words, references, n: np.int64(
+            by_key(words, references, n, tuple)
+        )
+    },
+    "check_can_still_win": {
+        "by NumPy": lambda f, m, u, L, alpha: (
+            u / np.power((5 + L) / 6, alpha) > f / np.power((5 + m) / 6, alpha)
+        )
+    },
 }
