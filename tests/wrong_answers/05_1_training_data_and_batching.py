@@ -1,11 +1,12 @@
 """Wrong answers to the exercises of 5.1, by check and by mistake."""
 
+from functools import partial
 from itertools import pairwise
 
 import torch
 from torch.nn import functional as F
 
-from transformer_lite.batching import Batch, cut_to_fit
+from transformer_lite.batching import Batch, cut_to_fit, pad
 
 
 def in_order(word, learned, places=None, backwards=False):
@@ -100,6 +101,11 @@ def by_pytorch_s_pad(source, target):
     return filled(source), F.pad(labels[:, :-1], (1, 0), value=1), labels, labels != 0
 
 
+def padded_by_the_package(source, target):
+    src, labels = (pad([[*row, 2] for row in side]) for side in (source, target))
+    return src, F.pad(labels[:, :-1], (1, 0), value=1), labels, labels != 0
+
+
 def in_place(source, target):
     """The marks are appended to the caller's sentences."""
     for row in source + target:
@@ -160,6 +166,10 @@ WRONG = {
         "all cells have a loss": lambda source, target: counted(source, target, lambda labels: labels >= 0),
         "EOS has no loss": lambda source, target: counted(source, target, lambda labels: labels > 2),
         "the input that is not PAD": lambda source, target: (*(parts := four(source, target))[:3], parts[1] != 0),
+        "UNK has no loss": lambda source, target: counted(source, target, lambda labels: (labels != 0) & (labels != 3)),
+        "ids of one byte": lambda source, target: [part if part.dtype == torch.bool else part.byte() for part in four(source, target)],
+        "ids of two bytes": lambda source, target: [part if part.dtype == torch.bool else part.short() for part in four(source, target)],
+        "the package's padding": padded_by_the_package,
         "numbers for booleans": lambda source, target: counted(source, target, lambda labels: (labels != 0).long()),
         "the package's batch": the_package_s,
         "ids that are floats": lambda source, target: [part if part.dtype == torch.bool else part.float() for part in four(source, target)],
@@ -174,6 +184,7 @@ WRONG = {
         "the longest merges first": lambda word, learned: in_order(word, sorted(learned, key=len, reverse=True)),
         "the merges in alphabetical order": lambda word, learned: in_order(word, sorted(learned)),
         "each merge at one place only": lambda word, learned: in_order(word, learned, places=1),
+        "each merge at two places only": lambda word, learned: in_order(word, learned, places=2),
         "from the right": lambda word, learned: in_order(word, learned, backwards=True),
         "a number": lambda word, learned: 3,
         "without the last merge": lambda word, learned: in_order(word, learned[:-1]),
@@ -199,8 +210,15 @@ WRONG = {
         "pairs left out": lambda order, longest, limit: cut()(order[:-1], longest, limit),
         "an empty batch for no pairs": lambda order, longest, limit: cut()(order, longest, limit) or [[]],
         "the package's": lambda order, longest, limit: cut_to_fit(order, longest, limit),
+        "the package's, by another name": lambda *given: (lambda alias: alias(*given))(cut_to_fit),
+        "the package's, with nothing around it": cut_to_fit,
     },
 }
 # fmt: on
 
-RIGHT = {"check_rectangles": {"PyTorch's pad": by_pytorch_s_pad}}
+RIGHT = {
+    "check_rectangles": {"PyTorch's pad": by_pytorch_s_pad},
+    "check_batches": {
+        "a partial function": partial(lambda fits, *given: fits(*given), cut())
+    },
+}

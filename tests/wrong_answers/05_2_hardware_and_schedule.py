@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from transformer_lite.config import ModelConfig
 from transformer_lite.embeddings import Embedding
 from transformer_lite.training.step import flops_per_token
 
@@ -60,6 +61,16 @@ def as_stored(model, tokens):
     return 6 * tokens * sum(value.numel() for value in model.state_dict().values())
 
 
+def from_a_configuration(model, tokens):
+    """The package's count, of a configuration that the parameters tell."""
+    vocab, width = parameters(model)[0].shape
+    shape = {"d_model": width, "d_ff": 4 * width}
+    config = ModelConfig(
+        vocab_size=vocab, num_layers=len(model.encoder.layers), **shape
+    )
+    return tokens * flops_per_token(config, 25)
+
+
 def significant(x, digits, to_whole):
     """A number rounded to so many binary digits by some way to round."""
     if x == 0:
@@ -91,6 +102,7 @@ WRONG = {
         "the largest parameter": with_the_largest,
         "the state dictionary": as_stored,
         "the check's own count": lambda model, tokens: tokens * flops_per_token(model.config, 25),
+        "the same of a configuration that it guesses": from_a_configuration,
     },
     "check_plan": {
         "the bill of one GPU": planned(bill=lambda gpus: 1),
@@ -98,6 +110,8 @@ WRONG = {
         "one GPU throughout": planned(bill=lambda gpus: 1, fleet=lambda gpus: 1),
         "rounded up": planned(whole=math.ceil),
         "rounded to the nearest": planned(whole=round),
+        "a tenth of a step too much": planned(whole=lambda x: int(x + 0.09)),
+        "rounded up from 0.95 on": planned(whole=lambda x: round(x - 0.45)),
         "not rounded": planned(whole=float),
         "whole, but a float": planned(whole=lambda x: float(math.floor(x))),
         "one step at least": planned(whole=lambda x: max(1, math.floor(x))),

@@ -22,6 +22,12 @@ def geometric(values):
     return math.exp(mean(map(math.log, values)))
 
 
+def in_another_order(curves, place):
+    """The right ratios, sorted by the mean of the perplexities."""
+    found = standings(geometric)(curves, place)
+    return {row: found[row] for row in standings(mean)(curves, place)}
+
+
 def backwards(found):
     return sorted(found, key=found.get, reverse=True)
 
@@ -45,6 +51,11 @@ def each_reports(ideas, base):
         others = np.delete(ideas, seed, axis=1).mean(axis=1)
         gains.append(best(others, ideas[:, seed], base)[1])
     return ideas.mean(axis=1).argmin(), np.mean(gains)
+
+
+def in_two_halves(ideas, base):
+    one, two = np.split(ideas, 2, axis=1)
+    return best(one.mean(1), two.mean(1), base)
 
 
 def seeds(rule):
@@ -77,6 +88,7 @@ WRONG = {
         "always zero": lambda ideas, base: (ideas.mean(1).argmin(), 0.0),
         "the worst idea": lambda ideas, base: (ideas[:, 0].argmax(), base.mean() - ideas[ideas[:, 0].argmax(), 1:].mean()),
         "the sign": lambda ideas, base: (ideas[:, 0].argmin(), ideas[ideas[:, 0].argmin(), 1:].mean() - base.mean()),
+        "an even number of seeds only": in_two_halves,
         "the gain alone": lambda ideas, base: base.mean() - ideas.mean(1).min(),
         "nothing": lambda ideas, base: None,
     },
@@ -89,6 +101,9 @@ WRONG = {
         "no square": seeds(lambda z: 2 * z),
         "the root of two": seeds(lambda z: math.sqrt(2) * z),
         "scatters added": seeds(lambda z: (2 * z) ** 2),
+        "by heart": lambda gain, spread: {(0.02, 0.0316): 14, (0.01, 0.0127): 9, (0.02, 0.0127): 3, (0.03, 0.03): 6}[gain, spread],
+        "a factor of 5.3": lambda gain, spread: math.ceil(5.3 * (spread / gain) ** 2),
+        "a factor of 5.5": lambda gain, spread: math.ceil(5.5 * (spread / gain) ** 2),
         "one standard deviation": seeds(lambda z: 2 * (z / 1.645) ** 2),
         "the inverse": lambda gain, spread: math.ceil(2 * (1.645 * gain / spread) ** 2),
         "nothing": lambda gain, spread: None,
@@ -100,6 +115,7 @@ WRONG = {
         "the last step": standings(geometric, at=-1),
         "the first step": standings(geometric, at=0),
         "the worst row first": standings(geometric, order=backwards),
+        "in the order of the mean perplexities": in_another_order,
         "in the given order": standings(geometric, order=list),
         "rows by name": standings(geometric, order=sorted),
         "logarithms divided": of_logs,
