@@ -66,8 +66,6 @@ LOOPS = FOLDER / "loops.json"
 """Written by results/loops.py."""
 TIED_ROWS = FOLDER / "tied_rows.json"
 """Written by results/tied_rows.py."""
-PAD_LOSS = FOLDER / "pad_loss.json"
-"""Written by results/pad_loss.py."""
 APPENDING = FOLDER / "appending.json"
 """Written by results/appending.py."""
 FIRST_STEPS = FOLDER / "first_steps.json"
@@ -302,16 +300,6 @@ def neighbours_in_matrices() -> dict[str, Any]:
     return _read(TIED_ROWS)
 
 
-def losses_with_padding() -> dict[str, Any]:
-    """Return how small translators learn if PAD has a loss, and if it has none.
-
-    "runs" has a list of seeds for each order of the pairs and kind of labels, such as
-    "random, PAD, too"; each seed has a test after each of "steps": "loss" of the
-    tokens, "loss_with_pad", and "right", the share of the tokens predicted.
-    """
-    return _read(PAD_LOSS)
-
-
 def appended_positions() -> dict[str, dict[str, list[float]]]:
     """Return the shares of sentences that small translators translate, for each seed.
 
@@ -323,7 +311,7 @@ def appended_positions() -> dict[str, dict[str, list[float]]]:
 
 
 def runs_by_first_steps() -> dict[str, Any]:
-    """Return small trainings that begin with none, some or many full steps.
+    """Return small trainings that begin with none, some or many steps at the peak.
 
     By the run's name, "end" has the last ten steps' mean loss, one for each seed, and
     "lengths" how far a weight moves in each step, the mean over weights and seeds.

@@ -19,7 +19,6 @@ from results import (
     first_steps,
     input_factor,
     loops,
-    pad_loss,
     paths,
     second_core,
     smoothing,
@@ -634,39 +633,6 @@ def test_the_output_makes_rows_of_one_gender_similar():
     assert all(a > b for a, b in zip(scored, read, strict=True))
     means = [round(100 * sum(runs) / len(runs)) for runs in (one, read, scored)]
     assert means == [60, 38, 66]  # as chapter 3.4 says
-
-
-def test_the_labels_of_the_toy_pairs_differ_in_padding_only():
-    ids, held_out = pad_loss.toy_sides()
-    assert len(held_out.labels) == pad_loss.TESTED
-    for order in ("random", "by length"):
-        batch = next(pad_loss.batches(ids, order, 0))
-        real, every = (of(batch.labels) for of in pad_loss.LABELS.values())
-        assert torch.equal(real, batch.labels != PAD)
-        assert every.all()
-    model = Transformer(pad_loss.CONFIG)
-    assert 5 < pad_loss.tested(model, held_out)["loss"] < 8  # ln 300 = 5.7
-    assert model.training
-
-
-def test_a_loss_for_padding_was_recorded_for_each_seed():
-    recorded = recordings.losses_with_padding()
-    assert tuple(recorded["steps"]) == pad_loss.STEPS
-    assert len(recorded["runs"]) == 4
-    for seeds in recorded["runs"].values():
-        assert len(seeds) == len(pad_loss.SEEDS)
-        for tests in seeds:
-            assert len(tests) == len(pad_loss.STEPS)
-            assert tests[-1]["loss"] < tests[0]["loss"]
-    loss = {
-        labels: [
-            sum(tests[i]["loss"] for tests in recorded["runs"][f"random, {labels}"]) / 3
-            for i in (0, -1)
-        ]
-        for labels in pad_loss.LABELS
-    }
-    assert [round(x, 1) for x in loss["PAD, too"]] == [2.9, 0.2]  # as chapter 5.1 says
-    assert loss["PAD, too"][1] < loss["all but PAD"][1]
 
 
 def test_one_matrix_and_three_are_told_apart():
