@@ -120,6 +120,12 @@ def asking_twice(next_log_probs):
     return best[1]
 
 
+def for_ever(next_log_probs):
+    """Never goes on from where it begins."""
+    while EOS in next_log_probs(()):
+        pass
+
+
 def until_stopped(next_log_probs):
     """Goes through everything, and returns its best when the check stops it."""
     begun, best = [(0.0, ())], (-math.inf, (EOS,))
@@ -236,6 +242,7 @@ WRONG = {
         "beginnings that are a little behind": lambda f: level_by_level(f, 1),
         "beginnings half as likely as the best": lambda f: level_by_level(f, 0.69),
         "beginnings that are 10 % behind": lambda f: level_by_level(f, 0.1),
+        "the first step for ever": for_ever,
         "everything until the check stops it": until_stopped,
         "the first that ends": lambda f: beam(f, 64, stop=True),
         "at most seven tokens": lambda f: everything(f, 7),
