@@ -3,7 +3,11 @@
 import copy
 
 import torch
+from torch import nn
 from torch.func import functional_call
+from torch.nn import functional as F
+
+from transformer_lite.attention import MultiHeadAttention, scaled_dot_product_attention
 
 
 def without(spoil):
@@ -117,8 +121,111 @@ def another_w_q(module, query, memory):
     module.w_q.weight = torch.nn.Parameter(module.w_q.weight.detach().clone())
 
 
+def split(projected, h):
+    return projected.unflatten(-1, (h, -1)).transpose(-3, -2)
+
+
+def merge(heads):
+    return heads.transpose(-3, -2).flatten(-2)
+
+
+def multi_head(query, memory, matrices, h):
+    w_q, w_k, w_v, w_o = matrices
+    q, k, v = split(query @ w_q, h), split(memory @ w_k, h), split(memory @ w_v, h)
+    return merge(scaled_dot_product_attention(q, k, v)[0]) @ w_o
+
+
+def multi_head_by_loop(query, memory, heads, w_o):
+    outputs = []
+    for w_q, w_k, w_v in heads:
+        q, k, v = query @ w_q, memory @ w_k, memory @ w_v
+        outputs.append(scaled_dot_product_attention(q, k, v)[0])
+    return torch.cat(outputs, dim=-1) @ w_o
+
+
+def given():
+    """What the check of "Spot the bug" takes from the story."""
+    finished = split, merge, multi_head, multi_head_by_loop
+    return {function.__name__: function for function in finished}
+
+
+def all_heads(join=merge, cut=split):
+    """The story's way, with one part changed."""
+
+    def candidate(words, w_q, w_k, w_v, w_o, h):
+        q, k, v = (cut(words @ matrix, h) for matrix in (w_q, w_k, w_v))
+        return join(scaled_dot_product_attention(q, k, v)[0]) @ w_o
+
+    return candidate
+
+
+def own_split(projected, h):
+    return projected.view(*projected.shape[:2], h, -1).transpose(1, 2)
+
+
+def own_merge(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
+def loop(words, w_q, w_k, w_v, w_o, h):
+    """The story's loop, by another name."""
+    alias = multi_head_by_loop
+    parts = (matrix.chunk(h, dim=1) for matrix in (w_q, w_k, w_v))
+    return alias(words, words, zip(*parts, strict=True), w_o)
+
+
+def packages(call):
+    """The package's module, called somehow."""
+
+    def candidate(words, w_q, w_k, w_v, w_o, h):
+        d_model = words.size(-1)
+        module = MultiHeadAttention(d_model, h).double()
+        linear = module.w_q, module.w_k, module.w_v, module.w_o
+        for layer, matrix in zip(linear, (w_q, w_k, w_v, w_o), strict=True):
+            layer.weight.data = matrix.T
+        return call(module)(words, words)
+
+    return candidate
+
+
+def pytorchs(call):
+    """PyTorch's module, called somehow."""
+
+    def candidate(words, w_q, w_k, w_v, w_o, h):
+        module = nn.MultiheadAttention(words.size(-1), h, False, batch_first=True)
+        module.double().in_proj_weight.data = torch.cat([w_q, w_k, w_v], dim=1).T
+        module.out_proj.weight.data = w_o.T
+        return call(module)(words, words, words)[0]
+
+    return candidate
+
+
+def pytorchs_function(words, w_q, w_k, w_v, w_o, h):
+    alias, first = F.multi_head_attention_forward, words.transpose(0, 1)
+    joined, d_model = torch.cat([w_q, w_k, w_v], dim=1).T, words.size(-1)
+    fixed = (None, None, None, False, 0.0)
+    found = alias(first, first, first, d_model, h, joined, *fixed, w_o.T, None)
+    return found[0].transpose(0, 1)
+
+
 # fmt: off
 WRONG = {
+    "check_heads": {
+        "one head": lambda *given: all_heads(own_merge, own_split)(*given[:-1], 1),
+        "heads joined as they lie": all_heads(lambda heads: heads.flatten(2).reshape(len(heads), heads.size(2), -1), own_split),
+        "the lines cut": all_heads(own_merge, lambda one, h: one.reshape(len(one), h, one.size(1), -1)),
+        "a word's heads attend to one another": all_heads(lambda heads: heads.flatten(2), lambda one, h: one.unflatten(-1, (h, -1))),
+        "without W^O": lambda *given: all_heads(own_merge, own_split)(*given[:4], torch.eye(given[0].size(-1)).double(), given[-1]),
+        "the story's split, by another name": all_heads(own_merge),
+        "the story's merge, by another name": all_heads(cut=own_split),
+        "the story's function, by another name": lambda words, *rest: (lambda alias: alias(words, words, rest[:-1], rest[-1]))(multi_head),
+        "the story's loop, by another name": loop,
+        "the package's module": packages(lambda module: module),
+        "the package's forward": packages(lambda module: module.forward),
+        "PyTorch's module": pytorchs(lambda module: module),
+        "PyTorch's forward": pytorchs(lambda module: module.forward),
+        "PyTorch's function, by another name": pytorchs_function,
+    },
     "check_without": {
         "rows of W^O instead of columns": without(rows_zeroed),
         "the next head": without(columns_zeroed(lambda h, r: [(i + 1) % h for i in r])),
@@ -188,3 +295,5 @@ WRONG = {
     },
 }
 # fmt: on
+
+RIGHT = {"check_heads": {"view and flatten": all_heads(own_merge, own_split)}}

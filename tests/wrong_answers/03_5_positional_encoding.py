@@ -1,5 +1,7 @@
 """Wrong answers to the exercises of 3.5, by check and by mistake."""
 
+import math
+
 import torch
 
 from transformer_lite.embeddings import sinusoidal_encoding
@@ -42,8 +44,40 @@ def at_five_places(d_model):
     return torch.linalg.pinv(table) @ table @ slowest
 
 
+def by_loops(length, d_model):
+    """The table by the paper's formula, entry by entry."""
+    table = torch.zeros(length, d_model)
+    for position in range(length):
+        for i in range(d_model // 2):
+            angle = position / 10_000 ** (2 * i / d_model)
+            table[position, 2 * i] = math.sin(angle)
+            table[position, 2 * i + 1] = math.cos(angle)
+    return table
+
+
+def waves(length, d_model):
+    """The exercise's right answer."""
+    power = torch.arange(0, d_model, 2) / d_model
+    angle = torch.arange(length)[:, None] / 10_000**power
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+
+def given():
+    """What the check of "Spot the bug" takes from the story."""
+    return {"by_loops": by_loops}
+
+
 # fmt: off
 WRONG = {
+    "check_table": {
+        "the frequencies reversed": lambda n, d: waves(n, d).flip(1),
+        "the story's, by another name": lambda n, d: (lambda alias: alias(n, d))(by_loops),
+        "the story's, with nothing around it": by_loops,
+        "the package's, by another name": lambda n, d: (lambda alias: alias(n, d))(sinusoidal_encoding),
+        "cosines first": lambda n, d: waves(n, d).unflatten(1, (-1, 2)).flip(2).flatten(1),
+        "one half sines": lambda n, d: torch.cat([waves(n, d)[:, 0::2], waves(n, d)[:, 1::2]], dim=1),
+        "positions from 1": lambda n, d: waves(n + 1, d)[1:],
+    },
     "check_read": {
         "the word stays": nearest,
         "minus the mean of the sums": lambda s, t: nearest(s - s.mean(0), t),
@@ -87,3 +121,5 @@ WRONG = {
     },
 }
 # fmt: on
+
+RIGHT = {"check_table": {"powers instead of the exponential": waves}}

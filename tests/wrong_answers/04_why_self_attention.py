@@ -1,5 +1,7 @@
 """Wrong answers to the exercises of chapter 4, by check and by mistake."""
 
+import sys
+
 import torch
 from torch.nn import functional as F
 
@@ -185,6 +187,16 @@ def row_by_row_uncounted(x, r):
     return torch.stack(found, dim=1)
 
 
+def by_another_name(name):
+    """What the check's cell defines under this name."""
+
+    def candidate(*given):
+        alias = sys._getframe(1).f_globals[name]
+        return alias(*given)
+
+    return candidate
+
+
 # fmt: off
 WRONG = {
     "check_half": {
@@ -199,7 +211,7 @@ WRONG = {
         "all pairs, always": half(causal=False),
         "half of the pairs doubles the work": lambda d, d_ff, kv, gated, causal: half()(d, d_ff, kv, gated, not causal),
         "a score without its value": lambda *setting: 2 * half()(*setting),
-        "the check's own count": lambda *setting: counted_half(*setting),  # noqa: F821
+        "the check's own count, by another name": by_another_name("counted_half"),
         "rounded": lambda *setting: round(half()(*setting)),
     },
     "check_states": {
@@ -234,7 +246,7 @@ WRONG = {
         "short texts only": short_texts_only,
         "all pairs, uncounted": all_pairs_uncounted,
         "all pairs row by row, uncounted": row_by_row_uncounted,
-        "the check's own": lambda x, r: restricted_self_attention(x, r),  # noqa: F821
+        "the check's own, by another name": by_another_name("restricted_self_attention"),
     },
 }
 # fmt: on
