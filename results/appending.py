@@ -9,7 +9,6 @@ python -m results.appending                         all ways
 python -m results.appending "added" "added, wider"  these; the others stay
 """
 
-import json
 import random
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from results.provenance import conditions, require_clean
-from results.storage import write_json
+from results.storage import read_json, write_json
 from transformer_lite.batching import Batch, pad
 from transformer_lite.config import TINY
 from transformer_lite.data import toy
@@ -147,7 +146,7 @@ def main(chosen: list[str]) -> None:
     """Train the chosen ways, or all of them."""
     old: dict[str, Any] = {"commits": {}, "right": {}}
     if chosen:
-        old = json.loads(APPENDING.read_text("utf-8"))
+        old = read_json(APPENDING)
     commits = old["commits"] | dict.fromkeys(chosen or WAYS, require_clean())
     result: dict[str, Any] = {"commits": {way: commits[way] for way in WAYS}}
     result |= {**conditions(), "ways": WAYS, "seeds": SEEDS, "batch": BATCH}

@@ -13,14 +13,7 @@ import torch
 from torch import Tensor
 
 from results.bleu import compare
-from results.likeliest import (
-    CORPUS,
-    MODEL,
-    SPLIT,
-    Output,
-    scores_of,
-    searched,
-)
+from results.likeliest import CORPUS, MODEL, SPLIT, Output, scores_of, searched
 from results.provenance import conditions, require_clean
 from results.storage import write_json
 from transformer_lite import Translator

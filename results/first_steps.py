@@ -33,10 +33,10 @@ SEEDS = range(1, 9)
 WORKERS = 4
 
 
-def with_full(count: int) -> list[float]:
+def with_full(count: int, peak: float = PEAK) -> list[float]:
     """Return rates of *flat*, but only the first few of the first 30 are full."""
     return [
-        LOW if count < step <= WARMUP else flat_rate(step, PEAK, WARMUP)
+        LOW if count < step <= WARMUP else flat_rate(step, peak, WARMUP)
         for step in range(1, STEPS + 1)
     ]
 
@@ -55,14 +55,11 @@ RUNS: dict[str, tuple[list[float], Changes]] = {
     "five full, random signs": (with_full(5), Changes(random_signs=range(1, 6))),
     "flat, v filled": (with_full(WARMUP), Changes(filled=WARMUP)),
     "ramp, 0.003": (ramp(LOWER_PEAK), Changes()),
-    "flat, 0.003": (
-        [flat_rate(step, LOWER_PEAK, WARMUP) for step in range(1, STEPS + 1)],
-        Changes(),
-    ),
+    "flat, 0.003": (with_full(WARMUP, LOWER_PEAK), Changes()),
 }
 IN_PRE_NORM = ("ramp", "flat")
-SHARES_OF = (*tuple(RUNS)[:6], "flat, 0.003")
-"""Runs whose own shares are written down step by step."""
+STEP_BY_STEP = (*tuple(RUNS)[:6], "flat, 0.003")
+"""Runs that are written down step by step."""
 
 
 def runs_of(seed: int) -> dict[str, Course]:
@@ -81,7 +78,7 @@ def runs_of(seed: int) -> dict[str, Course]:
 
 
 def main() -> None:
-    """Train with all seeds; write how each run ends, and some own shares."""
+    """Train with all seeds; write how each run ends, and some step by step."""
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result["seeds"] = [*SEEDS]
     courses: dict[str, list[Course]] = {}
@@ -93,12 +90,15 @@ def main() -> None:
         name: [round(one.end, 3) for one in of] for name, of in courses.items()
     }
     result["lengths"] = {
-        name: [round(mean(at), 6) for at in zip(*(c.lengths for c in of), strict=True)]
-        for name, of in courses.items()
+        name: [
+            round(mean(at), 6)
+            for at in zip(*(c.lengths for c in courses[name]), strict=True)
+        ]
+        for name in STEP_BY_STEP
     }
     result["own_shares"] = {
         name: [[round(x, 3) for x in c.own_shares] for c in courses[name]]
-        for name in SHARES_OF
+        for name in STEP_BY_STEP
     }
     write_json(FIRST_STEPS, result)
 

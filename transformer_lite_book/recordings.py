@@ -51,7 +51,7 @@ SURENESS = FOLDER / "sureness.json"
 SMOOTHED = FOLDER / "smoothing.json"
 """Written by results/smoothing.py."""
 SMOOTHED_TINY = FOLDER / "smoothing_tiny.json"
-"""Written by results/smoothing.py as it was at the commit that the file names."""
+"""Written by results/smoothing.py as it was at the first commit that the file names."""
 WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
 PATHS = FOLDER / "paths.json"
@@ -313,9 +313,9 @@ def appended_positions() -> dict[str, dict[str, list[float]]]:
 def runs_by_first_steps() -> dict[str, Any]:
     """Return small trainings that begin with none, some or many steps at the peak.
 
-    By the run's name, "end" has the last ten steps' mean loss, one for each seed, and
-    "lengths" how far a weight moves in each step, the mean over weights and seeds.
-    "own_shares" has some runs step by step, a list for each seed.
+    By the run's name, "end" has the last ten steps' mean loss, one for each seed. Some
+    runs are there step by step: "lengths" has how far a weight moves, the mean over
+    weights and seeds; "own_shares" has a list for each seed.
     """
     return _read(FIRST_STEPS)
 

@@ -22,7 +22,10 @@ from transformer_lite.embeddings import Embedding
 from transformer_lite.tokenizer import PAD
 
 RECORDING = Path(__file__).with_name("recurrent.json")
-"""Trainings of both models and the Transformer; results/README.md names the script."""
+"""Trainings of `RecurrentModel`, without and with attention, and of the Transformer.
+
+results/README.md names the script.
+"""
 
 
 def recorded_runs() -> dict[str, dict[str, dict]]:
@@ -241,10 +244,8 @@ class LoopThenAttention(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        self.embedding, self.dropout = (
-            Embedding(vocab_size, d_model),
-            nn.Dropout(dropout),
-        )
+        self.embedding = Embedding(vocab_size, d_model)
+        self.dropout = nn.Dropout(dropout)
         self.forwards = layer(d_model, d_model // 2, batch_first=True)
         self.backwards = layer(d_model, d_model // 2, batch_first=True)
         self.decoder = layer(2 * d_model, d_model, batch_first=True)

@@ -55,8 +55,8 @@ def forbidden(*functions: Callable[..., Any]) -> Iterator[None]:
     """Let calls of these functions fail inside the block, under whatever name.
 
     Args:
-        functions: Written in Python. Their code is exchanged, so each remains the same
-            object wherever it was imported.
+        functions: Written in Python, without a closure. Their code is exchanged, so
+            each remains the same object wherever it was imported.
     """
 
     def refuse(*_: object, **__: object) -> None:
