@@ -144,6 +144,8 @@ def share_right(way: str, seed: int, num_steps: int) -> float:
 
 def main(chosen: list[str]) -> None:
     """Train the chosen ways, or all of them."""
+    if unknown := {*chosen} - {*WAYS}:
+        raise SystemExit(f"no such way: {min(unknown)}; there are: {', '.join(WAYS)}")
     old: dict[str, Any] = {"commits": {}, "right": {}}
     if chosen:
         old = read_json(APPENDING)

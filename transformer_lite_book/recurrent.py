@@ -260,7 +260,9 @@ class LoopThenAttention(nn.Module):
         mask = src_ids != PAD
         lengths = mask.sum(dim=1, keepdim=True)
         # Each sentence reversed, and its padding behind it; twice gives it back.
-        reverse = (lengths - 1 - torch.arange(src_ids.size(1))) % src_ids.size(1)
+        reverse = (
+            lengths - 1 - torch.arange(src_ids.size(1), device=src_ids.device)
+        ) % src_ids.size(1)
         x = self.dropout(self.embedding(src_ids))
         ahead = self.forwards(x)[0]
         back = self.backwards(_in_order(x, reverse))[0]
