@@ -5,12 +5,10 @@ they are appended, the positions have the last 12 channels and the words the oth
 output matrix is the embeddings' own, so it loses these channels, too, except where it
 is called whole. The task is that of chapter 3.5: who finds whom.
 
-python -m results.appending                         all ways
-python -m results.appending "added" "added, wider"  these; the others stay
+python -m results.appending
 """
 
 import random
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -23,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from results.provenance import conditions, require_clean
-from results.storage import read_json, write_json
+from results.storage import write_json
 from transformer_lite.batching import Batch, pad
 from transformer_lite.config import TINY
 from transformer_lite.data import toy
@@ -142,24 +140,14 @@ def share_right(way: str, seed: int, num_steps: int) -> float:
     return round(sum(right) / len(right), 3)
 
 
-def main(chosen: list[str]) -> None:
-    """Train the chosen ways, or all of them."""
-    if unknown := {*chosen} - {*WAYS}:
-        raise SystemExit(f"no such way: {min(unknown)}; there are: {', '.join(WAYS)}")
-    old: dict[str, Any] = {"commits": {}, "right": {}}
-    if chosen:
-        old = read_json(APPENDING)
-    commits = old["commits"] | dict.fromkeys(chosen or WAYS, require_clean())
-    result: dict[str, Any] = {"commits": {way: commits[way] for way in WAYS}}
-    result |= {**conditions(), "ways": WAYS, "seeds": SEEDS, "batch": BATCH}
-    result["right"] = {}
+def main() -> None:
+    """Train all of them."""
+    result: dict[str, Any] = {"commit": require_clean(), **conditions()}
+    result |= {"ways": WAYS, "seeds": SEEDS, "batch": BATCH, "right": {}}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for num_steps, seeds in SEEDS.items():
             of_way = result["right"][str(num_steps)] = {}
             for way in WAYS:
-                if chosen and way not in chosen:
-                    of_way[way] = old["right"][str(num_steps)][way]
-                    continue
                 train = partial(share_right, way, num_steps=num_steps)
                 of_way[way] = list(pool.map(train, seeds))
                 print(num_steps, way, *of_way[way], flush=True)
@@ -167,4 +155,4 @@ def main(chosen: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -62,6 +62,7 @@ def forbidden(*functions: Callable[..., Any]) -> Iterator[None]:
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("Write it yourself; this function is forbidden here.")
 
+    # The tests wrap functions to check their types.
     plain = [unwrap(function) for function in functions]
     codes = [function.__code__ for function in plain]
     try:
