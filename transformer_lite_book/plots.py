@@ -365,6 +365,6 @@ def _require_attention(
 
 
 def _plain(value: int | float) -> str:
-    """Write a number without an exponent, and with commas from 10,000 on."""
+    """Write a number without an exponent, with commas from 10,000 on, and with "−"."""
     text = f"{value:,.12f}" if abs(value) >= 10_000 else f"{value:.12f}"
-    return text.rstrip("0").rstrip(".")
+    return text.rstrip("0").rstrip(".").replace("-", "−")

@@ -251,6 +251,9 @@ def test_ticks_are_plain_numbers_on_a_logarithmic_axis():
     assert labels(axes.get_xticklabels()) == ["4", "1024", "65,536"]
     assert labels(axes.get_yticklabels()) == ["0.000001 ms", "0.25 ms", "1 ms"]
     assert not labels(axes.get_xticklabels(minor=True))
+    axes.set(xscale="linear", xlim=(-2, 1))
+    plots.plain_ticks(axes, x=[-1.5, 0])
+    assert labels(axes.get_xticklabels()) == ["−1.5", "0"]  # not a hyphen
 
 
 # What an answer calls
