@@ -268,6 +268,9 @@ def test_update_keeps_translations_and_marks_changed_ones(page, monkeypatch, tmp
     assert [*tool.faults("ko", "page", tool.read(path))] == []
     tool.update(path)
     assert path.read_bytes() == written
+    show(monkeypatch, "Another page.\n")
+    tool.update(path)
+    assert SENTENCE_KO not in path.read_text(encoding="utf-8")  # git remembers it
 
 
 def app(language, name="notebooks/page"):

@@ -323,7 +323,7 @@ def update(path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     with path.open("wb") as file:
         file.write(HEADER.encode())
-        write_po(file, catalogue, width=0, omit_header=True)
+        write_po(file, catalogue, width=0, omit_header=True, ignore_obsolete=True)
 
 
 def check() -> Iterator[str]:
