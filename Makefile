@@ -40,9 +40,14 @@ BOOK := _build/html$(if $(EDITION),/$(EDITION))
 # also looks where PyTorch offers builds without them, if that index can be reached.
 CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-# Two workers share the tests, so each computes with one thread. One thread also keeps
-# the last digits of sums, and with them the stored outputs, the same on every machine.
+# As many workers as cores share the tests, so each computes with one thread. One thread
+# also keeps the last digits of sums, and with them the stored outputs, the same on every
+# machine.
 export OMP_NUM_THREADS := 1
+WORKERS := -n logical --maxprocesses 8 --dist loadfile
+
+# The tests start a hundred Pythons, which need not compile the package again each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What Colab brings and the package needs; torch is the book's.
 COLAB := ipython==7.34.0 ipykernel==6.17.1 numpy==2.1.3 matplotlib==3.10.0 nbconvert
@@ -50,7 +55,7 @@ COLAB := ipython==7.34.0 ipykernel==6.17.1 numpy==2.1.3 matplotlib==3.10.0 nbcon
 .PHONY: test lint mutations book notebooks processors plain avx2 colab results bench gpu clean
 
 test: $(READY)
-	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-cell-timeout 300 -n 2 --dist loadfile --durations=20 $(TESTS)
+	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-cell-timeout 300 $(WORKERS) --durations=20 $(TESTS)
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

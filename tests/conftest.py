@@ -1,12 +1,25 @@
 """What tests of several files ask for."""
 
+import multiprocessing
 import shutil
+from multiprocessing import forkserver
 
 import pytest
 from playwright.sync_api import sync_playwright
 from unchecked import unchecked
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def server():
+    """Processes of the start method "forkserver" begin with everything imported.
+
+    torch takes two seconds, and torch._dynamo, which an optimizer needs, two more.
+    """
+    needed = ["transformer_lite_course.grading", "transformer_lite.training.run"]
+    multiprocessing.set_forkserver_preload([*needed, "torch._dynamo"])
+    forkserver.ensure_running()
 
 
 @pytest.fixture(scope="module")

@@ -190,26 +190,26 @@ def _value(hint: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     kind, *rest = get_args(hint.type) or (hint.type,)
     if kind not in (int, float, str, Path) or rest not in ([], [type(None)]):
         return None
-
-    def read(words: list[str]) -> Any:
-        (word,) = words
-        if kind in (str, Path):
-            return kind(word)
-        if rest and word.lower() == "none":
-            return None
-        try:
-            return kind(word)
-        except ValueError:
-            what = "whole number" if kind is int else "number"
-            raise ValueError(f'"{word}" is no {what}') from None
-
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=kind.__name__.upper(),
-        instance_from_str=read,
+        instance_from_str=partial(_read_value, kind, bool(rest)),
         is_instance=lambda value: isinstance(value, kind | None if rest else kind),
         str_from_instance=lambda value: ["none" if value is None else str(value)],
     )
+
+
+def _read_value(kind: type, can_be_unset: bool, words: list[str]) -> Any:
+    (word,) = words
+    if kind in (str, Path):
+        return kind(word)
+    if can_be_unset and word.lower() == "none":
+        return None
+    try:
+        return kind(word)
+    except ValueError:
+        what = "whole number" if kind is int else "number"
+        raise ValueError(f'"{word}" is no {what}') from None
 
 
 def _read(what: Any, command: str, words: Sequence[str], **options: Any) -> Any:

@@ -60,11 +60,13 @@ def alone(types_unchecked):
 
 
 @pytest.fixture(scope="module", params=[2, 3])
-def together(request, tmp_path_factory, types_unchecked):
+def together(request, tmp_path_factory, types_unchecked, server):
     """What each of two or of three processes found."""
     results = tmp_path_factory.mktemp("ranks")
     arguments = (free_port(), request.param, results)
-    multiprocessing.spawn(as_rank, args=arguments, nprocs=request.param)
+    multiprocessing.start_processes(
+        as_rank, arguments, request.param, start_method="forkserver"
+    )
     return [torch.load(results / f"{rank}.pt") for rank in range(request.param)]
 
 

@@ -233,9 +233,10 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def two_processes(results):
+def two_processes(results, server):
     """What rank 0 and rank 1 found."""
-    multiprocessing.spawn(as_rank, args=(free_port(), results), nprocs=2)
+    arguments = (free_port(), results)
+    multiprocessing.start_processes(as_rank, arguments, 2, start_method="forkserver")
     return [torch.load(results / f"{rank}.pt") for rank in (0, 1)]
 
 
@@ -390,12 +391,13 @@ def test_both_processes_end_where_their_checkpoints_differ(two_processes):
         assert "extra.safetensors: not the same file" in found["different"]
 
 
-def test_a_process_says_that_another_is_lost_before_a_signal_ends_it(tmp_path):
-    spawned = multiprocessing.spawn(
-        left_alone, args=(free_port(), tmp_path), nprocs=2, join=False, daemon=True
-    )
-    for process in spawned.processes:
+def test_a_process_says_that_another_is_lost_before_a_signal_ends_it(server, tmp_path):
+    given = (left_alone, (free_port(), tmp_path), 2)
+    both = multiprocessing.start_processes(
+        *given, join=False, daemon=True, start_method="forkserver"
+    ).processes
+    for process in both:
         process.join(120)
-    assert [process.exitcode for process in spawned.processes] == [0, -signal.SIGKILL]
+    assert [process.exitcode for process in both] == [0, -signal.SIGKILL]
     said = (tmp_path / "said").read_text()
     assert "process 0 lost another process of the run; the last checkpoint" in said

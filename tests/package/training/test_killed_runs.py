@@ -78,12 +78,10 @@ def train_and_die(recipe, out, moment, number, num_threads):
     train_recipe(load_recipe(recipe), out)
 
 
-def test_a_run_killed_at_twenty_moments_ends_as_a_whole_one(recipe, tmp_path):
+def test_a_run_killed_at_twenty_moments_ends_as_a_whole_one(recipe, server, tmp_path):
     runs = whole, killed = [RunFolder(tmp_path / name) for name in ("whole", "killed")]
     train_recipe(load_recipe(recipe), whole.path)
-    # A server that has imported PyTorch once makes each process in a moment.
     context = get_context("forkserver")
-    context.set_forkserver_preload(["transformer_lite.training.run"])
     num_threads, generator, steps = torch.get_num_threads(), random.Random(7), []
     kinds = ["half a file", "before the renaming", "any time"]
     for number in range(MOMENTS):

@@ -11,7 +11,7 @@ from transformer_lite.model import Transformer
 from transformer_lite.training.memory import step_memory
 
 SMALL = ModelConfig(
-    vocab_size=3001, num_layers=3, d_model=66, num_heads=2, d_ff=145, max_len=64
+    vocab_size=3001, num_layers=2, d_model=66, num_heads=2, d_ff=145, max_len=64
 )
 KINDS = {
     "plain": SMALL,
