@@ -295,7 +295,10 @@ def neighbours_in_matrices() -> dict[str, Any]:
 
     "same_gender" has the shares of nouns whose most similar noun has their gender: of
     "one" matrix, of "three, input" and of "three, output", one for each seed; of a
-    "random noun" one. "losses" has the last losses of "one" and of "three".
+    "random noun" one. "same_choice" has how often the next token's best choice stays
+    the same if the decoder reads another token: the one with the most similar row in
+    "one" matrix, in "three, input" or in "three, output", or a random one. "losses" has
+    the last losses of "one" and of "three".
     """
     return _read(TIED_ROWS)
 

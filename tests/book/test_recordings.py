@@ -641,6 +641,44 @@ def test_the_output_makes_rows_of_one_gender_similar():
     assert means == [60, 38, 66]  # as chapter 3.4 says
 
 
+def test_a_stand_in_is_the_token_with_the_most_similar_row():
+    rows = torch.tensor([[1, 0], [9, 1], [0, 1], [1, 1], [1, 9.0]])
+    among = torch.tensor([0, 2, 3, 4])
+    assert tied_rows.neighbours(rows, among).tolist() == [3, 1, 4, 4, 2]
+    drawn = tied_rows.random_others(5, among, torch.Generator().manual_seed(0))
+    assert drawn[1] == 1
+    assert (drawn != torch.arange(5)).sum() == 4
+    assert set(drawn[among].tolist()) <= {0, 2, 3, 4}
+
+
+def test_only_real_tokens_are_replaced_one_at_a_time():
+    def repeats_the_last_two(src, read):
+        before = F.pad(read[:, :-1], (1, 0))
+        return F.one_hot(3 * read + before, 40).float()
+
+    src, read = torch.zeros(1, 1), torch.tensor([[1, 5, 6, 7, 0]])
+    stand_ins = torch.arange(10)
+    stand_ins[5] = 8
+    share = tied_rows.with_the_same_choice
+    assert share(repeats_the_last_two, src, read, stand_ins) == 0
+    stand_ins[6] = 9
+
+    def looks_for_nine(src, read):
+        return F.one_hot((read == 9).long(), 2).float()
+
+    assert share(looks_for_nine, src, read, stand_ins) == 0.5
+
+
+def test_a_decoder_reads_similar_rows_alike():
+    shares = recordings.neighbours_in_matrices()["same_choice"]
+    assert {len(runs) for runs in shares.values()} == {len(input_factor.SEEDS)}
+    one, three = shares["one"], shares["three, output"]
+    chance = shares["one, random token"] + shares["three, random token"]
+    assert all(a > b for a, b in zip(one, three, strict=True))
+    assert min(three) > 2 * max(chance)
+    assert min(shares["three, input"]) > max(three)
+
+
 def test_one_matrix_and_three_are_told_apart():
     one, three = (
         input_factor.build("factor", 50, of) for of in (Transformer, ThreeMatrices)
