@@ -211,7 +211,7 @@ def front_page():
         if not is_inside or 7 * len(label + number) > width:
             yield f"{at(path, label)}: {label} needs more room"
     hours = sum(tool.reading_minutes(chapter) for _, chapter in chapters()) / 60
-    if abs(hours - int(re.search(r"about\s(\d+)\s+hours", text("README.md"))[1])) > 1:
+    if round(hours) != int(re.search(r"about\s(\d+)\s+hours", text("README.md"))[1]):
         yield f"{at('README.md', ' hours')}: the chapters take {hours:.0f} hours"
     guide = "book/how_to_read.md"
     rows = re.findall(r"^\| (\d+) \|.+?notebooks/(\w+)\.ipynb", text(guide), re.M)

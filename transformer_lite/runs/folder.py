@@ -28,8 +28,8 @@ def require_folder(data: Path) -> None:
     if not data.exists():
         here = "" if data.is_absolute() else f" in {Path.cwd()}"
         raise ValueError(
-            f"{data}: no such folder{here}; make it with `prepare`, or name another "
-            "one with --data"
+            f"{data}: no such folder{here}; make it with `transformer-lite prepare "
+            f"CORPUS --out {data}`, or name another one with --data"
         )
 
 
@@ -100,6 +100,8 @@ class RunFolder:
             return recipe_from_dict(read_json(self.config))
         except FileNotFoundError:
             close = get_close_matches(str(self.path), MODEL_NAMES, n=1)
+            if RunFolder("runs" / self.path).config.exists():
+                close = ["runs" / self.path]
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ValueError(
                 f"{self.path}: holds no run; give a folder that `train` wrote, or the "
