@@ -46,6 +46,8 @@ LIKELIEST = FOLDER / "likeliest.json"
 """Written by results/likeliest.py."""
 AS_LONG = FOLDER / "as_long.json"
 """Written by results/as_long.py."""
+WITH_PENALTY = FOLDER / "with_penalty.json"
+"""Written by results/with_penalty.py."""
 SURENESS = FOLDER / "sureness.json"
 """Written by results/sureness.py."""
 SMOOTHED = FOLDER / "smoothing.json"
@@ -228,6 +230,15 @@ def outputs_as_long() -> dict[str, Any]:
     of 4.
     """
     return _read(AS_LONG)
+
+
+def outputs_with_penalty() -> dict[str, Any]:
+    """Return what wide beams find with the paper's length penalty.
+
+    "ways" has the scores of each search, with the p-value of its difference to a beam
+    of 4 with the same penalty.
+    """
+    return _read(WITH_PENALTY)
 
 
 def runs_without_smoothing() -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from results import (
     smoothing,
     stacks,
     tied_rows,
+    with_penalty,
     without_smoothing,
 )
 from results.interventions import train_on
@@ -386,6 +387,20 @@ def test_a_wider_beam_loses_no_bleu_if_it_may_not_be_shorter():
         assert held["length_ratio"] > wide["length_ratio"] + 0.05
         assert held["log_prob"] < wide["log_prob"]
         assert held["empty"] == 0
+
+
+def test_a_wider_beam_loses_no_bleu_with_the_length_penalty():
+    free = recordings.likeliest_outputs()["ways"]
+    ways = recordings.outputs_with_penalty()["ways"]
+    assert [*ways] == [f"beam {width}" for width in with_penalty.BEAMS]
+    narrow = ways.pop("beam 4")
+    assert free["beam 4, α = 0.6"].items() <= narrow.items()
+    for name, wide in ways.items():
+        assert wide["bleu"] > narrow["bleu"] > free[name]["bleu"] + 2.5
+        assert wide["p_value"] > 0.1
+        assert narrow["length_ratio"] > wide["length_ratio"]
+        assert wide["length_ratio"] > free[name]["length_ratio"] + 0.1
+        assert narrow["log_prob"] < wide["log_prob"] < free[name]["log_prob"]
 
 
 @torch.inference_mode()
