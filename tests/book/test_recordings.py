@@ -586,9 +586,17 @@ def test_chapter_1s_loops_translate():
         assert 860 < min(right) <= max(right) <= loops.TEST
 
 
+@pytest.fixture(scope="module")
+def sentences_of_loops():
+    with unchecked():  # 11,000 sentences
+        return loops.sentences()
+
+
 @pytest.mark.parametrize("layer", ["GRU", "LSTM"])
-def test_chapter_1s_loops_read_each_pair_once_and_are_tested_on_new_ones(layer):
-    words, pairs = loops.sentences()
+def test_chapter_1s_loops_read_each_pair_once_and_are_tested_on_new_ones(
+    layer, sentences_of_loops
+):
+    words, pairs = sentences_of_loops
     known = {tuple(map(tuple, pair)) for pair in pairs[: loops.TRAIN]}
     assert max(i for pair in known for side in pair for i in side) == len(words) - 1
     assert not known & {tuple(map(tuple, pair)) for pair in pairs[loops.TRAIN :]}
