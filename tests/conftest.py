@@ -12,7 +12,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 @pytest.fixture(scope="session")
-def server():
+def fork_server():
     """Processes of the start method "forkserver" begin with everything imported.
 
     torch takes two seconds, and torch._dynamo, which an optimizer needs, two more.

@@ -1,8 +1,8 @@
-"""One server makes the processes of all checks of parts."""
+"""What the tests of the course ask for."""
 
 import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
-def processes_of_checks(server):
-    """Begin with everything imported."""
+def fork_server_of_checks(fork_server):
+    """All checks of parts run in its processes."""

@@ -38,7 +38,7 @@ def test_a_model_of_the_package_is_found_by_its_name(tmp_path, monkeypatch):
         find_run("multi30k_en_de").recipe()
 
 
-def test_a_run_without_its_folder_is_meant(tmp_path, monkeypatch):
+def test_a_run_in_the_folder_of_runs_is_suggested(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "toy").mkdir(parents=True)
     (tmp_path / "runs" / "toy" / "config.json").write_text("{}")

@@ -60,7 +60,7 @@ def alone(types_unchecked):
 
 
 @pytest.fixture(scope="module", params=[2, 3])
-def together(request, tmp_path_factory, types_unchecked, server):
+def together(request, tmp_path_factory, types_unchecked, fork_server):
     """What each of two or of three processes found."""
     results = tmp_path_factory.mktemp("ranks")
     arguments = (free_port(), request.param, results)

@@ -233,7 +233,7 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def two_processes(results, server):
+def two_processes(results, fork_server):
     """What rank 0 and rank 1 found."""
     arguments = (free_port(), results)
     multiprocessing.start_processes(as_rank, arguments, 2, start_method="forkserver")
@@ -391,7 +391,9 @@ def test_both_processes_end_where_their_checkpoints_differ(two_processes):
         assert "extra.safetensors: not the same file" in found["different"]
 
 
-def test_a_process_says_that_another_is_lost_before_a_signal_ends_it(server, tmp_path):
+def test_a_process_says_that_another_is_lost_before_a_signal_ends_it(
+    fork_server, tmp_path
+):
     given = (left_alone, (free_port(), tmp_path), 2)
     both = multiprocessing.start_processes(
         *given, join=False, daemon=True, start_method="forkserver"

@@ -78,7 +78,9 @@ def train_and_die(recipe, out, moment, number, num_threads):
     train_recipe(load_recipe(recipe), out)
 
 
-def test_a_run_killed_at_twenty_moments_ends_as_a_whole_one(recipe, server, tmp_path):
+def test_a_run_killed_at_twenty_moments_ends_as_a_whole_one(
+    recipe, fork_server, tmp_path
+):
     runs = whole, killed = [RunFolder(tmp_path / name) for name in ("whole", "killed")]
     train_recipe(load_recipe(recipe), whole.path)
     context = get_context("forkserver")
