@@ -162,7 +162,7 @@ def _table_3_longer() -> Iterator[Run]:
     The weights with the lowest validation loss are scored, as if each run had stopped
     there: a row that overfits is not punished for its last steps. Big has no more steps
     than the others, and one seed. C3 and big learn slowly by the recipe of all rows, so
-    they are also trained with four times its warm-up.
+    they and, as their control, base are also trained with four times its warm-up.
     """
     longer = {"max_steps": 7_500, "cooldown_steps": 2_500}
     long_warmup = {**longer, "warmup_steps": 2_000}
@@ -171,7 +171,7 @@ def _table_3_longer() -> Iterator[Run]:
         if row == "big" and run.seed > 1:
             continue
         variants = [("", "three times as long", longer)]
-        if row in ("C3", "big"):
+        if row in ("base", "C3", "big") and run.seed <= 2:
             purpose = "three times as long, with 2,000 warm-up steps"
             variants.append(("_long_warmup", purpose, long_warmup))
         for suffix, purpose, train in variants:
