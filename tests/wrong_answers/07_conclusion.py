@@ -1,8 +1,67 @@
 """Wrong answers to the exercises of 7, by check and by mistake."""
 
+import nbformat
 import torch
+from loading import ROOT
+from torch import nn
+from torch.nn import functional as F
 
-from transformer_lite.masks import causal_mask
+from transformer_lite.model import Encoder
+
+
+def story():
+    """The story's vision Transformer, from its own cells."""
+    path = ROOT / "notebooks" / "07_conclusion.ipynb"
+    names = {"torch": torch, "nn": nn, "F": F, "Encoder": Encoder}
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.source.startswith(("class Patches(", "class VisionTransformer(")):
+            exec(cell.source, names)
+    return names["VisionTransformer"]
+
+
+VISION = story()
+
+
+def given():
+    """What exercise 2 changes, and what it finds, without the training."""
+
+    def share_read(kind, left=False, seed=0):
+        return 0.5 if left and kind is not VISION else 1.0
+
+    return {"VisionTransformer": VISION, "share_read": share_read}
+
+
+def through_layers(model, x):
+    for layer in model.encoder.layers:
+        x = layer(x, torch.ones(1, 1, 1, 17).bool())
+    return x
+
+
+def reads(
+    begin=lambda model, x: x,
+    layers=through_layers,
+    answer=lambda x: x[:, 0],
+    head=lambda model, x: model.head(x),
+):
+    """A vision Transformer without positions, but for what is changed."""
+
+    class Candidate(VISION):
+        def forward(self, images):
+            x = layers(self, begin(self, self.encoder.embedding(images)))
+            return head(self, answer(x))
+
+    return Candidate
+
+
+def with_positions(change):
+    """The story's vision Transformer, with its positions changed at the start."""
+
+    class Candidate(VISION):
+        def __init__(self, config):
+            super().__init__(config)
+            change(self.encoder.positions.encoding)
+
+    return Candidate
 
 
 def count_with(biases=9):
@@ -27,15 +86,27 @@ WRONG = {
         "a text": lambda *sizes: str(count_with()(*sizes)),
         "an error": lambda *sizes: 1 / 0,
     },
-    "check_prefix": {
-        "causal everywhere": lambda length, prefix: causal_mask(length),
-        "everything": lambda length, prefix: torch.ones(length, length).bool(),
-        "half of the words": lambda length, prefix: causal_mask(length) | (torch.arange(length) < length // 2),
-        "turned over": lambda length, prefix: (causal_mask(length) | (torch.arange(length) < prefix)).mT,
-        "numbers": lambda length, prefix: (causal_mask(length) | (torch.arange(length) < prefix)).int(),
-        "for a batch": lambda length, prefix: (causal_mask(length) | (torch.arange(length) < prefix))[None],
-        "nothing": lambda length, prefix: None,
-        "an error": lambda length, prefix: causal_mask(length)[length],
+    "check_any_order": {
+        "the positions kept": VISION,
+        "zeros that are learned": with_positions(nn.init.zeros_),
+        "the same position for all, but the class token": reads(lambda model, x: x + model.encoder.positions.encoding[:1] * (torch.arange(17) > 0)[:, None]),
+        "the patches in random order": reads(lambda model, x: model.encoder.positions(torch.cat([x[:, :1], x[:, 1 + torch.randperm(16)]], dim=1))),
+        "the mean of all tokens": reads(answer=lambda x: x.mean(1)),
+        "the mean of the patches": reads(answer=lambda x: x[:, 1:].mean(1)),
+        "the last patch": reads(answer=lambda x: x[:, -1]),
+        "no layers": reads(layers=lambda model, x: x),
+        "all outputs": reads(answer=lambda x: x),
+        "not the logits": reads(head=lambda model, x: x),
+        "nothing": reads(head=lambda model, x: None),
+        "an error": lambda config: 1 / 0,
+    },
+}
+
+RIGHT = {
+    "check_any_order": {
+        "layer by layer": reads(),
+        "zeros that stay": with_positions(lambda encoding: nn.init.zeros_(encoding).requires_grad_(False)),
+        "taken off again": reads(lambda model, x: model.encoder.positions(x) - model.encoder.positions.encoding),
     },
 }
 # fmt: on
