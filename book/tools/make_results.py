@@ -30,8 +30,8 @@ from transformer_lite_book.recordings import DIGEST  # noqa: E402
 
 PAGE = ROOT / "book" / "results.md"
 PAPER = tomllib.loads((ROOT / "results/paper.toml").read_text("utf-8"))["table_3"]
-SHOWN = ("seed", "model", "parameters", "commits", "training", "curve", "scores")
-SHOWN += ("diverged", "searches")  # which only some have
+SHOWN = ("seed", "model", "parameters", "commits", "precision", "training", "curve")
+SHOWN += ("scores", "diverged", "searches")  # the last two have only some
 """What chapters show of a result."""
 REFERENCE_WORDS = 12_825
 """Words of Multi30k's German validation captions, whose text is not stored here."""
