@@ -5,8 +5,13 @@ ByteNets have equally many layers and parameters. They differ in the gaps of the
 convolutions, so that the way from key word to question passes one, two, three or four
 of them. The convolutions start as He et al. (2015) propose.
 
+As a control, the key word then stands at every other distance from the question, for
+one and the same ByteNet: so nothing but the way changes. A word 8 words away needs one
+convolution with gap 8, a word 7 words away two or three, and 15 words away four.
+
 python -m results.paths
 python -m results.paths reversed  # the ByteNets with the largest gap first
+python -m results.paths distances  # one ByteNet, in both orders, and all distances
 """
 
 import sys
@@ -21,12 +26,13 @@ from torch.nn import functional as F
 from results.provenance import conditions, require_clean
 from results.storage import write_json
 from transformer_lite.attention import scaled_dot_product_attention
-from transformer_lite_book.recordings import PATHS, PATHS_REVERSED
+from transformer_lite_book.recordings import PATHS, PATHS_REVERSED, PATHS_TO_ALL
 
 KEYS, NOISE, WIDTH = 8, 8, 32
 """Different key words, different words of noise, and the width of all layers."""
 QUESTION = KEYS + NOISE
 LENGTH, DISTANCE = 16, 12
+DISTANCES = range(1, LENGTH)
 SEEDS, RATES = range(1, 11), (3e-3, 1e-2)
 STEPS, EVERY, BATCH, TEST = 400, 5, 32, 200
 LEARNED = 0.95
@@ -96,13 +102,15 @@ LAYERS: Layers = {
     "recurrence": lambda: Recurrence(WIDTH, WIDTH, batch_first=True),
 }
 REVERSED = byte_nets([gaps[::-1] for gaps in GAPS])
+DOUBLING = [GAPS[1], GAPS[1][::-1]]
+"""The gaps of the control, in both orders."""
 
 
-def convolutions_passed(gaps: tuple[int, ...]) -> list[int]:
+def convolutions_passed(gaps: tuple[int, ...], distance: int = DISTANCE) -> list[int]:
     """Return how many convolutions each route from key word to question passes."""
     found = []
     for moves in product((-1, 0, 1), repeat=len(gaps)):  # back, stay, forward
-        place, inside = LENGTH - 1 - DISTANCE, True
+        place, inside = LENGTH - 1 - distance, True
         for gap, move in zip(gaps, moves, strict=True):
             place += gap * move
             inside = inside and 0 <= place < LENGTH
@@ -111,15 +119,17 @@ def convolutions_passed(gaps: tuple[int, ...]) -> list[int]:
     return found
 
 
-def sentences(number: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
+def sentences(
+    number: int, random: torch.Generator, distance: int = DISTANCE
+) -> tuple[Tensor, Tensor]:
     """Return sentences that end in the question, (number, length), and answers."""
     ids = torch.randint(KEYS, QUESTION, (number, LENGTH), generator=random)
     answers = torch.randint(0, KEYS, (number,), generator=random)
-    ids[:, -1 - DISTANCE], ids[:, -1] = answers, QUESTION
+    ids[:, -1 - distance], ids[:, -1] = answers, QUESTION
     return ids, answers
 
 
-def train(name: str, seed: int, rate: float) -> int | None:
+def train(name: str, seed: int, rate: float, distance: int = DISTANCE) -> int | None:
     """Return after how many steps a network has learned, or None."""
     torch.manual_seed(seed)
     random = torch.Generator().manual_seed(seed)
@@ -130,31 +140,37 @@ def train(name: str, seed: int, rate: float) -> int | None:
     )
     adam = torch.optim.Adam(network.parameters(), rate, fused=True)
     for step in range(1, STEPS + 1):
-        ids, answers = sentences(BATCH, random)
+        ids, answers = sentences(BATCH, random, distance)
         loss = F.cross_entropy(network(ids)[:, -1], answers)
         adam.zero_grad()
         loss.backward()
         adam.step()
         if step % EVERY == 0:
             with torch.no_grad():
-                ids, answers = sentences(TEST, random)
+                ids, answers = sentences(TEST, random, distance)
                 hits = network(ids)[:, -1].argmax(-1) == answers
             if hits.float().mean().item() >= LEARNED:
                 return step
     return None
 
 
-def main(order: str = "") -> None:
+def main(what: str = "") -> None:
     """Train networks with all rates and seeds, and write when each has learned."""
     torch.set_num_threads(1)
-    layers, path = (REVERSED, PATHS_REVERSED) if order else (LAYERS, PATHS)
+    path = {"": PATHS, "reversed": PATHS_REVERSED, "distances": PATHS_TO_ALL}[what]
+    layers = {"": LAYERS, "reversed": REVERSED, "distances": byte_nets(DOUBLING)}[what]
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result |= {"max_steps": STEPS, "runs": {}}
     for rate in RATES:
-        runs = result["runs"][str(rate)] = {}
+        runs: dict[str, Any] = {}
         for name in layers:
-            runs[name] = [train(name, seed, rate) for seed in SEEDS]
+            found = {
+                distance: [train(name, seed, rate, distance) for seed in SEEDS]
+                for distance in (DISTANCES if what == "distances" else [DISTANCE])
+            }
+            runs[name] = found if what == "distances" else found[DISTANCE]
             print(rate, name, runs[name], flush=True)
+        result["runs"][str(rate)] = runs
     write_json(path, result)
 
 

@@ -60,6 +60,8 @@ PATHS = FOLDER / "paths.json"
 """Written by results/paths.py."""
 PATHS_REVERSED = FOLDER / "paths_reversed.json"
 """Written by results/paths.py, too: the largest gap comes first."""
+PATHS_TO_ALL = FOLDER / "paths_distances.json"
+"""Written by results/paths.py, too: one network, and words at all distances."""
 INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
 SECOND_CORE = FOLDER / "second_core.json"
@@ -268,6 +270,24 @@ def steps_by_path(
             for name, of in by_name.items()
         }
         for rate, by_name in runs.items()
+    }
+
+
+def steps_by_distance() -> dict[float, dict[str, dict[int, list[int | float]]]]:
+    """Return after how many steps one network recalls a word at any distance.
+
+    By learning rate, order of the network's gaps and distance, one number for each
+    seed: infinity if it has not learned in the 400 steps that it had.
+    """
+    return {
+        float(rate): {
+            name: {
+                int(distance): [math.inf if steps is None else steps for steps in of]
+                for distance, of in by_distance.items()
+            }
+            for name, by_distance in by_name.items()
+        }
+        for rate, by_name in _read(PATHS_TO_ALL)["runs"].items()
     }
 
 

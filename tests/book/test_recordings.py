@@ -452,6 +452,48 @@ def test_the_largest_gap_first_or_last_the_path_decides():
         assert medians == sorted(medians)
 
 
+def test_at_all_distances_more_convolutions_on_the_path_are_learned_no_sooner():
+    stored = recordings.steps_by_distance()
+    assert [*stored] == [*paths.RATES]
+    for runs in stored.values():
+        assert [*runs] == [*paths.byte_nets(paths.DOUBLING)]
+        for gaps, by_distance in zip(paths.DOUBLING, runs.values(), strict=True):
+            assert [*by_distance] == [*paths.DISTANCES]
+            assert {len(of) for of in by_distance.values()} == {len(paths.SEEDS)}
+            medians = {number: [] for number in range(1, 5)}
+            for distance, of in by_distance.items():
+                number = min(paths.convolutions_passed(gaps, distance))
+                medians[number].append(statistics.median(of))
+            for fewer, more in pairwise(medians.values()):
+                assert max(fewer) <= min(more)
+
+
+def test_at_12_words_all_recordings_of_one_network_agree():
+    by_order = recordings.steps_by_path(), recordings.steps_by_path(largest_first=True)
+    for rate, runs in recordings.steps_by_distance().items():
+        recorded = {name: of for steps in by_order for name, of in steps[rate].items()}
+        for name, by_distance in runs.items():
+            assert by_distance[paths.DISTANCE] == recorded[name]
+
+
+def test_with_the_largest_gap_first_the_binary_digits_count_the_convolutions():
+    smallest_first, largest_first = paths.DOUBLING
+    for distance in paths.DISTANCES:
+        digits = distance.bit_count()
+        assert min(paths.convolutions_passed(largest_first, distance)) == digits
+        shorter = distance == 7  # 1 back, then 8 on
+        fewest = min(paths.convolutions_passed(smallest_first, distance))
+        assert fewest == digits - shorter
+
+
+@pytest.mark.parametrize("distance", [1, 7, 12, 15])
+def test_the_key_word_stands_at_the_distance(distance):
+    ids, answers = paths.sentences(20, torch.Generator().manual_seed(1), distance)
+    assert (ids[:, -1] == paths.QUESTION).all()
+    assert (ids[:, paths.LENGTH - 1 - distance] == answers).all()
+    assert ((ids < paths.KEYS).sum(dim=1) == 1).all()
+
+
 def test_the_gaps_decide_how_many_convolutions_the_path_passes():
     fewest = [min(paths.convolutions_passed(gaps)) for gaps in paths.GAPS]
     assert fewest == [1, 2, 3, 4]
