@@ -56,6 +56,8 @@ SMOOTHED_TINY = FOLDER / "smoothing_tiny.json"
 """Written by results/smoothing.py as it was at the first commit that the file names."""
 WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
+BATCH_ORDERS = FOLDER / "batch_orders.json"
+"""Written by results/batch_orders.py."""
 PATHS = FOLDER / "paths.json"
 """Written by results/paths.py."""
 PATHS_REVERSED = FOLDER / "paths_reversed.json"
@@ -241,6 +243,16 @@ def outputs_with_penalty() -> dict[str, Any]:
     of 4 with the same penalty.
     """
     return _read(WITH_PENALTY)
+
+
+def batches_in_two_orders() -> list[dict[str, Any]]:
+    """Return how much padding the batches of Multi30k have, sorted in two orders.
+
+    Each entry has the "limit" of a batch's cells, the "order" ("target" or "longer
+    side"), the number of "batches", and the shares of "padding" in "src", "tgt" and
+    "both".
+    """
+    return _read(BATCH_ORDERS)["cuts"]
 
 
 def runs_without_smoothing() -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import statistics
 from itertools import combinations, groupby, islice, pairwise, product
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -17,6 +18,7 @@ from unchecked import unchecked
 from results import (
     appending,
     as_long,
+    batch_orders,
     first_steps,
     input_factor,
     loops,
@@ -387,6 +389,29 @@ def test_a_wider_beam_loses_no_bleu_if_it_may_not_be_shorter():
         assert held["length_ratio"] > wide["length_ratio"] + 0.05
         assert held["log_prob"] < wide["log_prob"]
         assert held["empty"] == 0
+
+
+def test_padding_is_counted_on_each_side():
+    sides = [np.array([3, 8, 5]), np.array([4, 4, 2])]
+    found = batch_orders.padding_of(sides, [np.array([0, 1]), np.array([2])])
+    # sources: 16 of 2 · 8 + 5 cells; targets: 10 of 2 · 4 + 2
+    assert found == {"src": round(5 / 21, 4), "tgt": 0, "both": round(5 / 31, 4)}
+
+
+def test_large_batches_have_less_padding_in_the_order_of_the_longer_side():
+    cuts = {
+        (cut["limit"], cut["order"]): cut for cut in recordings.batches_in_two_orders()
+    }
+    assert [*cuts] == [*product(batch_orders.LIMITS, ("target", "longer side"))]
+    small, large = batch_orders.LIMITS
+    for limit, better, worse in (
+        (small, "target", "longer side"),
+        (large, "longer side", "target"),
+    ):
+        both = [cuts[limit, order]["padding"]["both"] for order in (better, worse)]
+        assert both[0] < both[1] / 2
+    by_target = cuts[large, "target"]["padding"]
+    assert by_target["tgt"] < 0.05 < 0.3 < by_target["src"]
 
 
 def test_a_wider_beam_loses_no_bleu_with_the_length_penalty():
