@@ -56,6 +56,8 @@ SMOOTHED_TINY = FOLDER / "smoothing_tiny.json"
 """Written by results/smoothing.py as it was at the first commit that the file names."""
 WITHOUT_SMOOTHING = FOLDER / "without_smoothing.json"
 """Written by results/without_smoothing.py."""
+COLLAPSE = FOLDER / "collapse.json"
+"""Written by results/collapse.py."""
 BATCH_ORDERS = FOLDER / "batch_orders.json"
 """Written by results/batch_orders.py."""
 PATHS = FOLDER / "paths.json"
@@ -243,6 +245,16 @@ def outputs_with_penalty() -> dict[str, Any]:
     of 4 with the same penalty.
     """
     return _read(WITH_PENALTY)
+
+
+def runs_with_collapse() -> list[dict[str, Any]]:
+    """Return how a translator of captions trains in its first 500 steps, in three ways.
+
+    Each run has its "way" ("with warm-up", "without", "without, half the rate") and
+    "seed", and at all its "steps" the "own_share" of the vectors that leave the decoder
+    and the validation "perplexity".
+    """
+    return _read(COLLAPSE)["runs"]
 
 
 def batches_in_two_orders() -> list[dict[str, Any]]:

@@ -1,0 +1,103 @@
+"""Watch a translator of real captions in its first steps, with warm-up and without.
+
+It is base of Table 3, on Multi30k, as the runs `table_3_longer/base` and
+`ablations/base_no_ramp` train it. Their learning rates are those of its first 500
+steps. A third way has half the rate, without warm-up.
+
+python -m results.collapse
+"""
+
+import json
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from results.make import prepare, ramp
+from results.provenance import conditions, require_clean
+from results.runs import RUNS
+from results.storage import write_json
+from transformer_lite.batching import Batch
+from transformer_lite.config import SearchConfig
+from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.runs.folder import RunFolder
+from transformer_lite.tokenizer import PAD
+from transformer_lite.training.run import train_recipe
+from transformer_lite.training.trainer import OnValidation
+from transformer_lite_book.recordings import COLLAPSE
+
+BASE = next(run for run in RUNS if run.name == "table_3_longer/base-1")
+WAYS = {
+    "with warm-up": (1, None),
+    "without": (1, 1),
+    "without, half the rate": (0.5, 1),
+}
+"""Name: what the rate is multiplied by, and the steps in which it rises."""
+SEEDS = (1, 2, 3)
+STEPS, EVERY = 500, 10
+PAIRS = 128
+"""Validation pairs whose vectors are watched."""
+WORKERS = 2
+
+
+def watch_own_share(
+    model: nn.Module, corpus: PreparedCorpus, _: SearchConfig
+) -> OnValidation:
+    """Record how much of the vectors that leave the decoder is not their mean."""
+    batch = Batch.of_pairs(*corpus.ids("valid"), np.arange(PAIRS))
+
+    def own_share() -> dict[str, float]:
+        found: list[torch.Tensor] = []
+        last = model.decoder.layers[-1]
+        with (
+            last.register_forward_hook(lambda *call: found.append(call[-1])),
+            torch.no_grad(),
+        ):
+            model(batch.src_ids, batch.tgt_input)
+        vectors = found[0][batch.labels != PAD]
+        share = (vectors - vectors.mean(dim=0)).norm() / vectors.norm()
+        return {"own_share": share.item()}
+
+    return own_share
+
+
+def first_steps(way: str, seed: int) -> dict[str, Any]:
+    """Train in a way with a seed, and return what each validation found."""
+    torch.set_num_threads(1)
+    factor, rise = WAYS[way]
+    recipe = replace(BASE, seed=seed).settings()
+    changes = {"max_steps": STEPS, "cooldown_steps": 0, "validate_every": EVERY}
+    changes |= {"rate_scale": factor * recipe.train.rate_scale, "precision": "fp32"}
+    recipe = replace(recipe, train=replace(recipe.train, **changes))
+    with tempfile.TemporaryDirectory() as folder, ramp(rise):
+        run = RunFolder(Path(folder, "run"))
+        train_recipe(recipe, run.path, watch_own_share)
+        lines = map(json.loads, run.metrics.read_text("utf-8").splitlines())
+        found = [line for line in lines if "own_share" in line]
+    return {
+        "way": way,
+        "seed": seed,
+        "steps": [line["step"] for line in found],
+        "own_share": [round(line["own_share"], 3) for line in found],
+        "perplexity": [round(line["valid_perplexity"], 2) for line in found],
+    }
+
+
+def main() -> None:
+    """Train in all ways with all seeds, and write down what was seen."""
+    prepare(BASE.corpus)
+    result: dict[str, Any] = {"commit": require_clean(), **conditions()}
+    with ProcessPoolExecutor(WORKERS) as pool:
+        ways, seeds = zip(*product(WAYS, SEEDS), strict=True)
+        result["runs"] = [*pool.map(first_steps, ways, seeds)]
+    write_json(COLLAPSE, result)
+
+
+if __name__ == "__main__":
+    main()
