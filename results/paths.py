@@ -7,15 +7,16 @@ of them. The convolutions start as He et al. (2015) propose.
 
 As a control, the key word then stands at every other distance from the question, for
 one and the same ByteNet: so nothing but the way changes. A word 8 words away needs one
-convolution with gap 8, a word 7 words away two or three, and 15 words away four.
+convolution with gap 8, a word 7 words away two or three, and 15 words away four. The
+same goes for the convolutions of width 5: each moves a word by 2 at most.
 
 python -m results.paths
 python -m results.paths reversed  # the ByteNets with the largest gap first
-python -m results.paths distances  # one ByteNet, in both orders, and all distances
+python -m results.paths distances  # one ByteNet, in both orders, and width 5
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
@@ -104,6 +105,13 @@ LAYERS: Layers = {
 REVERSED = byte_nets([gaps[::-1] for gaps in GAPS])
 DOUBLING = [GAPS[1], GAPS[1][::-1]]
 """The gaps of the control, in both orders."""
+OF_WIDTH_5 = range(2, DISTANCE + 1, 2)
+"""How far one to all six of the convolutions of width 5 reach."""
+TO_ALL: dict[str, Iterable[int]] = {
+    **dict.fromkeys(byte_nets(DOUBLING), DISTANCES),
+    "ConvS2S": OF_WIDTH_5,
+}
+"""The distances of the control, for each network."""
 
 
 def convolutions_passed(gaps: tuple[int, ...], distance: int = DISTANCE) -> list[int]:
@@ -158,7 +166,7 @@ def main(what: str = "") -> None:
     """Train networks with all rates and seeds, and write when each has learned."""
     torch.set_num_threads(1)
     path = {"": PATHS, "reversed": PATHS_REVERSED, "distances": PATHS_TO_ALL}[what]
-    layers = {"": LAYERS, "reversed": REVERSED, "distances": byte_nets(DOUBLING)}[what]
+    layers = {"": LAYERS, "reversed": REVERSED, "distances": TO_ALL}[what]
     result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     result |= {"max_steps": STEPS, "runs": {}}
     for rate in RATES:
@@ -166,7 +174,7 @@ def main(what: str = "") -> None:
         for name in layers:
             found = {
                 distance: [train(name, seed, rate, distance) for seed in SEEDS]
-                for distance in (DISTANCES if what == "distances" else [DISTANCE])
+                for distance in (TO_ALL[name] if what == "distances" else [DISTANCE])
             }
             runs[name] = found if what == "distances" else found[DISTANCE]
             print(rate, name, runs[name], flush=True)

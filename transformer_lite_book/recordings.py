@@ -65,7 +65,7 @@ PATHS = FOLDER / "paths.json"
 PATHS_REVERSED = FOLDER / "paths_reversed.json"
 """Written by results/paths.py, too: the largest gap comes first."""
 PATHS_TO_ALL = FOLDER / "paths_distances.json"
-"""Written by results/paths.py, too: one network, and words at all distances."""
+"""Written by results/paths.py, too: one network, and words at many distances."""
 INPUT_FACTOR = FOLDER / "input_factor.json"
 """Written by results/input_factor.py."""
 SECOND_CORE = FOLDER / "second_core.json"
@@ -298,10 +298,11 @@ def steps_by_path(
 
 
 def steps_by_distance() -> dict[float, dict[str, dict[int, list[int | float]]]]:
-    """Return after how many steps one network recalls a word at any distance.
+    """Return after how many steps one network recalls a word at many distances.
 
-    By learning rate, order of the network's gaps and distance, one number for each
-    seed: infinity if it has not learned in the 400 steps that it had.
+    By learning rate, network and distance, one number for each seed: infinity if it has
+    not learned in the 400 steps that it had. The network has gaps, in either order, or
+    six convolutions of width 5 ("ConvS2S"), for which the distances are even.
     """
     return {
         float(rate): {

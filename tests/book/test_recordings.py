@@ -477,16 +477,20 @@ def test_at_all_distances_more_convolutions_on_the_path_are_learned_no_sooner():
     stored = recordings.steps_by_distance()
     assert [*stored] == [*paths.RATES]
     for runs in stored.values():
-        assert [*runs] == [*paths.byte_nets(paths.DOUBLING)]
-        for gaps, by_distance in zip(paths.DOUBLING, runs.values(), strict=True):
-            assert [*by_distance] == [*paths.DISTANCES]
+        assert [*runs] == [*paths.TO_ALL]
+        for name, by_distance in runs.items():
+            assert [*by_distance] == [*paths.TO_ALL[name]]
             assert {len(of) for of in by_distance.values()} == {len(paths.SEEDS)}
+        for gaps in paths.DOUBLING:
+            by_distance = runs[f"gaps {str(gaps)[1:-1]}"]
             medians = {number: [] for number in range(1, 5)}
             for distance, of in by_distance.items():
                 number = min(paths.convolutions_passed(gaps, distance))
                 medians[number].append(statistics.median(of))
             for fewer, more in pairwise(medians.values()):
                 assert max(fewer) <= min(more)
+        of_width_5 = [statistics.median(of) for of in runs["ConvS2S"].values()]
+        assert of_width_5 == sorted(of_width_5)
 
 
 def test_at_12_words_all_recordings_of_one_network_agree():
@@ -527,6 +531,18 @@ def test_the_gaps_decide_how_many_convolutions_the_path_passes():
         x = torch.randn(1, paths.LENGTH, paths.WIDTH, requires_grad=True)
         (gradient,) = torch.autograd.grad(network(x)[0, -1].sum(), x)
         assert gradient[0, -1 - paths.DISTANCE].any()
+
+
+def test_each_convolution_of_width_5_reaches_two_words_farther():
+    torch.manual_seed(0)
+    layers = paths.LAYERS["ConvS2S"]().layers
+    for number, distance in enumerate(paths.OF_WIDTH_5, start=1):
+        network = paths.Convolutions([(5, 1)] * number)
+        x = torch.randn(1, paths.LENGTH, paths.WIDTH, requires_grad=True)
+        (gradient,) = torch.autograd.grad(network(x)[0, -1].sum(), x)
+        reached = gradient[0, :-1].any(dim=-1).nonzero()
+        assert paths.LENGTH - 1 - reached.min().item() == distance
+    assert number == len(layers)
 
 
 def test_when_a_network_has_learned_is_noted(monkeypatch):
