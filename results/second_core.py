@@ -132,9 +132,11 @@ def shares(name: str, width: int, words: int, sentences: int, way: str) -> list[
         dim = 1 if way == WORDS else 0
         parts += zip(x.chunk(2, dim), before.chunk(2, dim), strict=True)
     found = []
-    for part, part_before in parts:
-        leaf = part.clone().requires_grad_()
-        found.append(Share(timed.run, layer, leaf, part_before.clone()))
+    for both in parts:
+        # In a model, a layer's inputs need gradients, and those of the words before
+        # take the place of the states' gradients in a chain.
+        leaves = [part.clone().requires_grad_() for part in both]
+        found.append(Share(timed.run, layer, *leaves))
     return found
 
 

@@ -13,6 +13,7 @@ import torch
 from safetensors import safe_open
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 from unchecked import unchecked
 
 from results import (
@@ -639,6 +640,18 @@ def test_the_timed_loop_is_a_gru():
     share, *_ = second_core.shares("with chain", 64, 10, 2, second_core.OPERATIONS)
     expected = share.layer(share.x)[0]
     torch.testing.assert_close(share.run(share.layer, share.x, share.before), expected)
+
+
+def test_a_loop_does_as_many_multiplications_with_its_chain_as_without():
+    works = []
+    for name in ("with chain", "one by one", "all at once"):
+        share, *_ = second_core.shares(name, 64, 50, 1, second_core.OPERATIONS)
+        with FlopCounterMode(display=False) as counter:
+            share.train()
+        works.append(counter.get_total_flops())
+    assert works[1] == works[2]
+    # Nothing comes before the first state, so it gets no gradient.
+    assert works[0] == pytest.approx(works[1], rel=0.02)
 
 
 def test_a_second_core_needs_words_that_do_not_wait():
