@@ -1,7 +1,7 @@
 """Watch a translator of real captions in its first steps, with warm-up and without.
 
 It is base of Table 3, on Multi30k, as the runs `table_3_longer/base` and
-`ablations/base_no_ramp` train it. Their learning rates are those of its first 500
+`ablations/base_no_ramp` train it. Their learning rates are those of its first 1,000
 steps. A third way has half the rate, without warm-up.
 
 python -m results.collapse
@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from results.make import prepare, ramp
 from results.provenance import conditions, require_clean
@@ -40,31 +41,47 @@ WAYS = {
 }
 """Name: what the rate is multiplied by, and the steps in which it rises."""
 SEEDS = (1, 2, 3)
-STEPS, EVERY = 500, 10
+STEPS, EVERY = 1_000, 20
 PAIRS = 128
 """Validation pairs whose vectors are watched."""
 WORKERS = 2
 
 
-def watch_own_share(
-    model: nn.Module, corpus: PreparedCorpus, _: SearchConfig
-) -> OnValidation:
-    """Record how much of the vectors that leave the decoder is not their mean."""
+def own_share(vectors: Tensor) -> float:
+    """Return how much of some vectors, (number, width), is not their mean."""
+    return ((vectors - vectors.mean(dim=0)).norm() / vectors.norm()).item()
+
+
+def perplexity(model: nn.Module, batch: Batch, src_ids: Tensor) -> float:
+    """Return how unsure a model is about a batch's labels if it reads some sources."""
+    logits = model(src_ids, batch.tgt_input)
+    return F.cross_entropy(logits.mT, batch.labels, ignore_index=PAD).exp().item()
+
+
+def watch(model: nn.Module, corpus: PreparedCorpus, _: SearchConfig) -> OnValidation:
+    """Record own shares in encoder and decoder, and what another's source costs."""
     batch = Batch.of_pairs(*corpus.ids("valid"), np.arange(PAIRS))
+    places = {"encoder": batch.src_ids != PAD, "decoder": batch.labels != PAD}
 
-    def own_share() -> dict[str, float]:
-        found: list[torch.Tensor] = []
-        last = model.decoder.layers[-1]
-        with (
-            last.register_forward_hook(lambda *call: found.append(call[-1])),
-            torch.no_grad(),
-        ):
-            model(batch.src_ids, batch.tgt_input)
-        vectors = found[0][batch.labels != PAD]
-        share = (vectors - vectors.mean(dim=0)).norm() / vectors.norm()
-        return {"own_share": share.item()}
+    @torch.no_grad()
+    def look() -> dict[str, float]:
+        found: dict[str, Tensor] = {}
 
-    return own_share
+        def keep(name: str) -> Any:
+            return lambda *call: found.update({name: call[-1]})
+
+        hooks = [
+            getattr(model, name).layers[-1].register_forward_hook(keep(name))
+            for name in places
+        ]
+        own = perplexity(model, batch, batch.src_ids)
+        shares = {name: own_share(found[name][place]) for name, place in places.items()}
+        for hook in hooks:
+            hook.remove()
+        others = perplexity(model, batch, batch.src_ids.roll(1, dims=0))
+        return shares | {"own source": own, "another's source": others}
+
+    return look
 
 
 def first_steps(way: str, seed: int) -> dict[str, Any]:
@@ -77,16 +94,15 @@ def first_steps(way: str, seed: int) -> dict[str, Any]:
     recipe = replace(recipe, train=replace(recipe.train, **changes))
     with tempfile.TemporaryDirectory() as folder, ramp(rise):
         run = RunFolder(Path(folder, "run"))
-        train_recipe(recipe, run.path, watch_own_share)
+        train_recipe(recipe, run.path, watch)
         lines = map(json.loads, run.metrics.read_text("utf-8").splitlines())
-        found = [line for line in lines if "own_share" in line]
-    return {
-        "way": way,
-        "seed": seed,
-        "steps": [line["step"] for line in found],
-        "own_share": [round(line["own_share"], 3) for line in found],
-        "perplexity": [round(line["valid_perplexity"], 2) for line in found],
-    }
+        found = [line for line in lines if "encoder" in line]
+    result: dict[str, Any] = {"way": way, "seed": seed}
+    result["step"] = [line["step"] for line in found]
+    result["perplexity"] = [round(line["valid_perplexity"], 2) for line in found]
+    for name in ("encoder", "decoder", "own source", "another's source"):
+        result[name] = [round(line[name], 3) for line in found]
+    return result
 
 
 def main() -> None:
