@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -25,8 +26,8 @@ from results.storage import write_json
 from transformer_lite.attention import MultiHeadAttention
 from transformer_lite_book.recordings import SECOND_CORE
 
-TURNS = 7
-"""So many times, one core and two take turns; each time, the better of two runs."""
+TURNS = 11
+"""So many times, all layers of a size take turns; each time, the better of two runs."""
 WIDTHS = (64, 128, 256, 512)
 LONG, SHORT, MANY = (512, 1), (32, 1), (32, 64)
 """Words and sentences. The last two are timed only with the `LIKELY` widths."""
@@ -148,67 +149,105 @@ def ways(name: str, sentences: int) -> list[str]:
     return [OPERATIONS, WORDS] if name == "one by one" else [OPERATIONS]
 
 
+Setting = tuple[str, int, int, int, str]
+"""Layer, width, words, sentences, and what two cores share."""
+
+
 def work(pipe: Connection) -> None:
     """Be the second core: take the second half of each layer that `pipe` names."""
     torch.set_num_threads(1)
     os.sched_setaffinity(0, {CORES[1]})
-    while (job := pipe.recv()) is not None:
-        setting, gradients = job
-        half = shares(*setting)[2]
-        half.keep_gradients(gradients)
+    while (jobs := pipe.recv()) is not None:
+        halves = {}
+        for setting, gradients in jobs:
+            halves[setting] = shares(*setting)[2]
+            halves[setting].keep_gradients(gradients)
         pipe.send("ready")
-        while pipe.recv() == "train":
-            half.train()
+        while (setting := pipe.recv()) is not None:
+            halves[setting].train()
             pipe.send("trained")
 
 
-def duel(pipe: Connection, setting: tuple[str, int, int, int, str]) -> dict[str, Any]:
-    """Let one core and two take turns; return their times in milliseconds."""
-    whole, *halves = shares(*setting)
-    size = sum(weight.numel() for weight in whole.layer.parameters())
-    own, others = torch.zeros(size), torch.zeros(size).share_memory_()
-    whole.keep_gradients(own)  # its halves have the same layer
-    # Two threads may move between the cores; a process stays where it is.
-    os.sched_setaffinity(0, {CORES[0]} if halves else CORES)
-    if halves:
-        pipe.send((setting, others))
-        pipe.recv()
+class Duel:
+    """One core and two that do the same work, by turns.
 
-    def train(cores: int) -> None:
-        if cores == 1 or not halves:
+    Args:
+        pipe: To the process that is the second core.
+        setting: What is timed.
+    """
+
+    def __init__(self, pipe: Connection, setting: Setting) -> None:
+        self.pipe, self.setting = pipe, setting
+        self.whole, *self.halves = shares(*setting)
+        size = sum(weight.numel() for weight in self.whole.layer.parameters())
+        self.own, self.others = torch.zeros(size), torch.zeros(size).share_memory_()
+        self.whole.keep_gradients(self.own)  # its halves have the same layer
+        self.times: dict[int, list[float]] = {1: [], 2: []}
+
+    def require_equal_gradients(self) -> None:
+        """Check that two cores find the gradients of one.
+
+        Raises:
+            AssertionError: They do not.
+        """
+        found = []
+        for cores in self.times:
+            self.own.zero_()
+            self.train(cores)
+            found.append(self.own.clone())
+        tolerance = 1e-3 * found[0].std().item()
+        torch.testing.assert_close(*found, rtol=1e-3, atol=tolerance)
+
+    def train(self, cores: int) -> None:
+        """Run forward and backward on so many cores."""
+        if cores == 1 or not self.halves:
             torch.set_num_threads(cores)
-            whole.train()
+            self.whole.train()
         else:
             torch.set_num_threads(1)
-            pipe.send("train")
-            halves[0].train()
-            pipe.recv()
-            own.add_(others)
+            self.pipe.send(self.setting)
+            self.halves[0].train()
+            self.pipe.recv()
+            self.own.add_(self.others)
 
-    found = []
-    for cores in (1, 2):
-        own.zero_()
-        train(cores)
-        found.append(own.clone())
-    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-3 * found[0].std().item())
-
-    times: dict[int, list[float]] = {1: [], 2: []}
-    for turn in range(1 + TURNS):
-        for cores, of_cores in times.items():
+    def take_turn(self) -> None:
+        """Time one core, and then two, in milliseconds."""
+        # Two threads may move between the cores; a process stays where it is.
+        os.sched_setaffinity(0, {CORES[0]} if self.halves else CORES)
+        for cores, of_cores in self.times.items():
             best = float("inf")
             for _ in range(2):  # the second run finds its memory in the cache
                 start = time.perf_counter()
-                train(cores)
+                self.train(cores)
                 best = min(best, time.perf_counter() - start)
             time.sleep(best)
-            if turn:
-                of_cores.append(round(1000 * best, 3))
-    if halves:
-        pipe.send("next")
-    width, words, sentences = setting[1:4]
-    size_of = {"width": width, "words": words, "sentences": sentences}
-    of_cores = {"one": times[1], "two": times[2]}
-    return {"layer": setting[0], **size_of, "shared": setting[4], **of_cores}
+            of_cores.append(round(1000 * best, 3))
+
+    def result(self) -> dict[str, Any]:
+        """Return what was timed, without the first turn."""
+        layer, width, words, sentences, shared = self.setting
+        size = {"width": width, "words": words, "sentences": sentences}
+        times = {"one": self.times[1][1:], "two": self.times[2][1:]}
+        return {"layer": layer, **size, "shared": shared, **times}
+
+
+def duels(pipe: Connection, width: int, words: int, sentences: int) -> list[dict]:
+    """Time all layers at one size by turns, so that all share the machine's moods."""
+    settings = [
+        (name, width, words, sentences, way)
+        for name in LAYERS
+        for way in ways(name, sentences)
+    ]
+    found = [Duel(pipe, setting) for setting in settings]
+    pipe.send([(duel.setting, duel.others) for duel in found if duel.halves])
+    pipe.recv()
+    for duel in found:
+        duel.require_equal_gradients()
+    for _ in range(1 + TURNS):
+        for duel in found:
+            duel.take_turn()
+    pipe.send(None)
+    return [duel.result() for duel in found]
 
 
 def main() -> None:
@@ -223,14 +262,12 @@ def main() -> None:
     for width in WIDTHS:
         sizes = (LONG, SHORT, MANY) if width in LIKELY else (LONG,)
         for words, sentences in sizes:
-            for name in LAYERS:
-                for way in ways(name, sentences):
-                    found = duel(pipe, (name, width, words, sentences, way))
-                    result["times"].append(found)
-                    pairs = zip(found["one"], found["two"], strict=True)
-                    gains = sorted(one / two for one, two in pairs)
-                    print(width, words, sentences, name, way, min(found["one"]))
-                    print(f"  {gains[0]:.2f} {gains[TURNS // 2]:.2f} {gains[-1]:.2f}")
+            for found in duels(pipe, width, words, sentences):
+                result["times"].append(found)
+                pairs = zip(found["one"], found["two"], strict=True)
+                gain = median(one / two for one, two in pairs)
+                print(width, words, sentences, found["layer"], found["shared"], end=" ")
+                print(f"{median(found['one']):.1f} ms, gain {gain:.2f}")
     pipe.send(None)
     worker.join()
     write_json(SECOND_CORE, result)
