@@ -20,6 +20,7 @@ from results import (
     appending,
     as_long,
     batch_orders,
+    collapse,
     first_steps,
     input_factor,
     loops,
@@ -390,6 +391,27 @@ def test_a_wider_beam_loses_no_bleu_if_it_may_not_be_shorter():
         assert held["length_ratio"] > wide["length_ratio"] + 0.05
         assert held["log_prob"] < wide["log_prob"]
         assert held["empty"] == 0
+
+
+def test_equal_vectors_have_no_own_share():
+    assert collapse.own_share(torch.ones(5, 3)) == 0
+    assert collapse.own_share(torch.tensor([[1.0, 0], [-1, 0]])) == 1
+    assert collapse.own_share(torch.tensor([[1.0, 1], [1, -1]])) == pytest.approx(
+        0.5**0.5
+    )
+
+
+def test_without_warm_up_the_encoder_stays_collapsed_and_its_source_is_worth_little():
+    ends = {}
+    for run in recordings.runs_with_collapse():
+        assert run["step"] == [*range(20, 1001, 20)]
+        of_others, own = (run[name][-1] for name in ("another's source", "own source"))
+        ends[run["way"], run["seed"]] = run["encoder"][-1], of_others / own
+        assert run["decoder"][-1] > 0.8
+    assert [*ends] == [*product(collapse.WAYS, collapse.SEEDS)]
+    for (way, _), (share, worth) in ends.items():
+        assert share < 0.3 if way == "without" else share > 0.4
+        assert worth < 1.6 if way == "without" else worth > 2.5
 
 
 def test_padding_is_counted_on_each_side():
