@@ -31,6 +31,7 @@ from transformer_lite.runs.folder import RunFolder
 from transformer_lite.tokenizer import PAD
 from transformer_lite.training.run import train_recipe
 from transformer_lite.training.trainer import OnValidation
+from transformer_lite_book.first_steps import own_share_of
 from transformer_lite_book.recordings import COLLAPSE
 
 BASE = next(run for run in RUNS if run.name == "table_3_longer/base-1")
@@ -43,13 +44,8 @@ WAYS = {
 SEEDS = (1, 2, 3)
 STEPS, EVERY = 1_000, 20
 PAIRS = 128
-"""Validation pairs whose vectors are watched."""
+"""Validation pairs that are watched: their vectors, and what their source is worth."""
 WORKERS = 2
-
-
-def own_share(vectors: Tensor) -> float:
-    """Return how much of some vectors, (number, width), is not their mean."""
-    return ((vectors - vectors.mean(dim=0)).norm() / vectors.norm()).item()
 
 
 def perplexity(model: nn.Module, batch: Batch, src_ids: Tensor) -> float:
@@ -75,7 +71,9 @@ def watch(model: nn.Module, corpus: PreparedCorpus, _: SearchConfig) -> OnValida
             for name in places
         ]
         own = perplexity(model, batch, batch.src_ids)
-        shares = {name: own_share(found[name][place]) for name, place in places.items()}
+        shares = {
+            name: own_share_of(found[name][place]) for name, place in places.items()
+        }
         for hook in hooks:
             hook.remove()
         others = perplexity(model, batch, batch.src_ids.roll(1, dims=0))

@@ -232,7 +232,7 @@ class Duel:
 
 
 def duels(pipe: Connection, width: int, words: int, sentences: int) -> list[dict]:
-    """Time all layers at one size by turns, so that all share the machine's moods."""
+    """Time all layers at one size by turns: a change of speed meets all alike."""
     settings = [
         (name, width, words, sentences, way)
         for name in LAYERS

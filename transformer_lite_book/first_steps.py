@@ -75,6 +75,15 @@ class Changes:
     """Steps in which each weight moves as far as it would, but to a random side."""
 
 
+def own_share_of(vectors: Tensor) -> float:
+    """Return how much of some vectors' length is not their mean's.
+
+    Args:
+        vectors: (number, width).
+    """
+    return ((vectors - vectors.mean(dim=0)).norm() / vectors.norm()).item()
+
+
 @dataclass
 class Course:
     """What a training was like, step by step."""
@@ -112,9 +121,8 @@ def train_small(
         logits = model(src, tgt[:, :-1])
         loss = F.cross_entropy(logits.mT, tgt[:, 1:], ignore_index=PAD)
         vectors = seen.pop()[tgt[:, 1:] != PAD].detach()
-        own = (vectors - vectors.mean(0)).norm() / vectors.norm()
         course.losses.append(loss.item())
-        course.own_shares.append(own.item())
+        course.own_shares.append(own_share_of(vectors))
         return parameters_to_vector(torch.autograd.grad(loss, parameters))
 
     m, v = torch.tensor(0.0), torch.tensor(0.0)

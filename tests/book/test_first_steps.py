@@ -13,6 +13,7 @@ from transformer_lite_book.first_steps import (
     SENTENCES,
     Changes,
     flat_rate,
+    own_share_of,
     short_sentences,
     small_model,
     train_small,
@@ -29,6 +30,12 @@ def corpus():
 def trained(corpus, steps=3, **changes):
     model = small_model(corpus, seed=1)
     return model, train_small(model, corpus, [0.01] * steps, 1, Changes(**changes))
+
+
+def test_equal_vectors_have_no_own_share():
+    assert own_share_of(torch.ones(5, 3)) == 0
+    assert own_share_of(torch.tensor([[1.0, 0], [-1, 0]])) == 1
+    assert own_share_of(torch.tensor([[1.0, 1], [1, -1]])) == pytest.approx(0.5**0.5)
 
 
 def test_without_changes_the_steps_are_those_of_adam(corpus):

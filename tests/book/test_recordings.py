@@ -393,14 +393,6 @@ def test_a_wider_beam_loses_no_bleu_if_it_may_not_be_shorter():
         assert held["empty"] == 0
 
 
-def test_equal_vectors_have_no_own_share():
-    assert collapse.own_share(torch.ones(5, 3)) == 0
-    assert collapse.own_share(torch.tensor([[1.0, 0], [-1, 0]])) == 1
-    assert collapse.own_share(torch.tensor([[1.0, 1], [1, -1]])) == pytest.approx(
-        0.5**0.5
-    )
-
-
 def test_without_warm_up_the_encoder_stays_collapsed_and_its_source_is_worth_little():
     ends = {}
     for run in recordings.runs_with_collapse():
