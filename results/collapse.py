@@ -2,33 +2,39 @@
 
 It is base of Table 3, on Multi30k, as the runs `table_3_longer/base` and
 `ablations/base_no_ramp` train it. Their learning rates are those of its first 1,000
-steps. A third way has half the rate, without warm-up.
+steps. A third way has half the rate, without warm-up. In the last two, the rate rises
+only in the encoder's layers, or only outside them.
 
 python -m results.collapse
 """
 
 import json
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.optim.lr_scheduler import LambdaLR
 
-from results.make import prepare, ramp
+from results.make import prepare
 from results.provenance import conditions, require_clean
 from results.runs import RUNS
 from results.storage import write_json
 from transformer_lite.batching import Batch
 from transformer_lite.config import SearchConfig
 from transformer_lite.data.store import PreparedCorpus
+from transformer_lite.optimizer import noam_rate
 from transformer_lite.runs.folder import RunFolder
 from transformer_lite.tokenizer import PAD
+from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.run import train_recipe
 from transformer_lite.training.trainer import OnValidation
 from transformer_lite_book.first_steps import own_share_of
@@ -36,11 +42,14 @@ from transformer_lite_book.recordings import COLLAPSE
 
 BASE = next(run for run in RUNS if run.name == "table_3_longer/base-1")
 WAYS = {
-    "with warm-up": (1, None),
-    "without": (1, 1),
-    "without, half the rate": (0.5, 1),
+    "with warm-up": (1, True, True),
+    "without": (1, False, False),
+    "without, half the rate": (0.5, False, False),
+    "in the encoder": (1, True, False),
+    "outside the encoder": (1, False, True),
 }
-"""Name: what the rate is multiplied by, and the steps in which it rises."""
+"""Name: what the rate is multiplied by, and whether it rises in the encoder's layers,
+and elsewhere."""
 SEEDS = (1, 2, 3)
 STEPS, EVERY = 1_000, 20
 PAIRS = 128
@@ -82,15 +91,40 @@ def watch(model: nn.Module, corpus: PreparedCorpus, _: SearchConfig) -> OnValida
     return look
 
 
+def rates(*rises: bool) -> Callable[[TrainingState], LambdaLR]:
+    """Let the rate rise or not in the encoder's layers, and elsewhere.
+
+    Where it does not, it begins at the peak and waits there until Equation 3 falls.
+    """
+
+    def schedule(state: TrainingState) -> LambdaLR:
+        d_model, warmup = state.model.config.d_model, state.config.warmup_steps
+        parts: tuple[list[nn.Parameter], ...] = [], []
+        for name, parameter in state.model.named_parameters():
+            parts[not name.startswith("encoder.layers.")].append(parameter)
+        [group] = state.optimizer.param_groups
+        state.optimizer.param_groups = [group | {"params": part} for part in parts]
+        factors = [
+            lambda done, first=1 if rise else warmup: noam_rate(
+                max(done + 1, first), d_model, warmup
+            )
+            for rise in rises
+        ]
+        return LambdaLR(state.optimizer, factors)
+
+    return schedule
+
+
 def first_steps(way: str, seed: int) -> dict[str, Any]:
     """Train in a way with a seed, and return what each validation found."""
     torch.set_num_threads(1)
-    factor, rise = WAYS[way]
+    factor, *rises = WAYS[way]
     recipe = replace(BASE, seed=seed).settings()
     changes = {"max_steps": STEPS, "cooldown_steps": 0, "validate_every": EVERY}
     changes |= {"rate_scale": factor * recipe.train.rate_scale, "precision": "fp32"}
     recipe = replace(recipe, train=replace(recipe.train, **changes))
-    with tempfile.TemporaryDirectory() as folder, ramp(rise):
+    two_rates = patch.object(TrainingState, "_schedule", rates(*rises))
+    with tempfile.TemporaryDirectory() as folder, two_rates:
         run = RunFolder(Path(folder, "run"))
         train_recipe(recipe, run.path, watch)
         lines = map(json.loads, run.metrics.read_text("utf-8").splitlines())
