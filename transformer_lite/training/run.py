@@ -315,7 +315,7 @@ def _require_room(recipe: Recipe, corpus: PreparedCorpus) -> None:
 def _announcement(recipe: Recipe, corpus: PreparedCorpus, trainer: Trainer) -> str:
     train = recipe.train
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    (factor,) = trainer.state.schedule.lr_lambdas
+    factor = trainer.state.schedule.lr_lambdas[0]
     lengths = (train.warmup_steps, train.max_steps, train.cooldown_steps)
     done = peak_step(factor, *lengths)
     rate = train.rate_scale * factor(done)
