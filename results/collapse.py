@@ -38,7 +38,7 @@ from transformer_lite.training.checkpoint import TrainingState
 from transformer_lite.training.run import train_recipe
 from transformer_lite.training.trainer import OnValidation
 from transformer_lite_book.first_steps import own_share_of
-from transformer_lite_book.recordings import COLLAPSE
+from transformer_lite_book.recordings import COLLAPSE, runs_with_collapse
 
 BASE = next(run for run in RUNS if run.name == "table_3_longer/base-1")
 WAYS = {
@@ -138,13 +138,17 @@ def first_steps(way: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Train in all ways with all seeds, and write down what was seen."""
+    """Train in each way with each seed, if not done, and write down what was seen."""
+    made_by = {"commit": require_clean(), **conditions()}
+    stored = runs_with_collapse() if COLLAPSE.exists() else []
+    there = {(run["way"], run["seed"]) for run in stored}
+    missing = [at for at in product(WAYS, SEEDS) if at not in there]
     prepare(BASE.corpus)
-    result: dict[str, Any] = {"commit": require_clean(), **conditions()}
     with ProcessPoolExecutor(WORKERS) as pool:
-        ways, seeds = zip(*product(WAYS, SEEDS), strict=True)
-        result["runs"] = [*pool.map(first_steps, ways, seeds)]
-    write_json(COLLAPSE, result)
+        new = [
+            run | made_by for run in pool.map(first_steps, *zip(*missing, strict=True))
+        ]
+    write_json(COLLAPSE, {"runs": stored + new})
 
 
 if __name__ == "__main__":
