@@ -248,12 +248,13 @@ def outputs_with_penalty() -> dict[str, Any]:
 
 
 def runs_with_collapse() -> list[dict[str, Any]]:
-    """Return how a translator of captions trains in its first steps, in three ways.
+    """Return how a translator of captions trains in its first steps, in five ways.
 
-    Each run has its "way" ("with warm-up", "without", "without, half the rate") and
-    "seed", and for each "step" that was looked at: the validation "perplexity", the own
-    shares of the vectors that leave the "encoder" and the "decoder", and the perplexity
-    of some pairs with their "own source" and with "another's source".
+    Each run has its "way" ("with warm-up", "without", "without, half the rate", or with
+    warm-up only "in the encoder" or "outside the encoder") and "seed", and for each
+    "step" that was looked at: the validation "perplexity", the own shares of the
+    vectors that leave the "encoder" and the "decoder", and the perplexity of some pairs
+    with their "own source" and with "another's source".
     """
     return _read(COLLAPSE)["runs"]
 
