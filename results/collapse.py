@@ -91,24 +91,26 @@ def watch(model: nn.Module, corpus: PreparedCorpus, _: SearchConfig) -> OnValida
     return look
 
 
-def rates(*rises: bool) -> Callable[[TrainingState], LambdaLR]:
-    """Let the rate rise or not in the encoder's layers, and elsewhere.
+def schedule_of(in_encoder: bool, elsewhere: bool) -> Callable[..., LambdaLR]:
+    """Return what makes a schedule that rises in the encoder's layers, or elsewhere.
 
-    Where it does not, it begins at the peak and waits there until Equation 3 falls.
+    Where the rate does not rise, it waits at the peak until that of Equation 3 falls.
     """
 
     def schedule(state: TrainingState) -> LambdaLR:
         d_model, warmup = state.model.config.d_model, state.config.warmup_steps
-        parts: tuple[list[nn.Parameter], ...] = [], []
-        for name, parameter in state.model.named_parameters():
-            parts[not name.startswith("encoder.layers.")].append(parameter)
+        inside = [*state.model.encoder.layers.parameters()]
+        known = {*map(id, inside)}
+        outside = [one for one in state.model.parameters() if id(one) not in known]
         [group] = state.optimizer.param_groups
-        state.optimizer.param_groups = [group | {"params": part} for part in parts]
+        state.optimizer.param_groups = [
+            group | {"params": part} for part in (inside, outside)
+        ]
         factors = [
             lambda done, first=1 if rise else warmup: noam_rate(
                 max(done + 1, first), d_model, warmup
             )
-            for rise in rises
+            for rise in (in_encoder, elsewhere)
         ]
         return LambdaLR(state.optimizer, factors)
 
@@ -123,7 +125,7 @@ def first_steps(way: str, seed: int) -> dict[str, Any]:
     changes = {"max_steps": STEPS, "cooldown_steps": 0, "validate_every": EVERY}
     changes |= {"rate_scale": factor * recipe.train.rate_scale, "precision": "fp32"}
     recipe = replace(recipe, train=replace(recipe.train, **changes))
-    two_rates = patch.object(TrainingState, "_schedule", rates(*rises))
+    two_rates = patch.object(TrainingState, "_schedule", schedule_of(*rises))
     with tempfile.TemporaryDirectory() as folder, two_rates:
         run = RunFolder(Path(folder, "run"))
         train_recipe(recipe, run.path, watch)

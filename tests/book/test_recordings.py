@@ -414,7 +414,7 @@ def test_the_encoders_own_warm_up_decides_what_its_source_is_worth():
 def test_the_rate_may_rise_in_the_encoders_layers_alone():
     model = Transformer(ModelConfig(vocab_size=9, d_model=16, num_heads=2))
     train = TrainConfig(warmup_steps=4)
-    with patch.object(TrainingState, "_schedule", collapse.rates(True, False)):
+    with patch.object(TrainingState, "_schedule", collapse.schedule_of(True, False)):
         state = TrainingState(model, train, torch.amp.GradScaler(enabled=False))
     inside, outside = state.optimizer.param_groups
     assert {*map(id, inside["params"])} == {*map(id, model.encoder.layers.parameters())}
